@@ -1,0 +1,32 @@
+//! Plain data of Warren: what a point, a fault, a sequence, a trace, a run record and a verdict are.
+//!
+//! Every other crate speaks in these types. Nothing here does I/O, reads a clock or starts anything; LibAFL is known only
+//! behind the feature `libafl` (`Input` for [`FaultSequence`]). Words are those of the field (docs/ARCHITECTURE.md).
+
+pub mod constraints;
+pub mod history;
+pub mod ids;
+pub mod point;
+pub mod record;
+pub mod rules;
+pub mod sequence;
+pub mod trace;
+pub mod verdict;
+
+#[cfg(feature = "libafl")]
+mod input;
+
+pub use constraints::{ClusterShape, ClusterState, GroupShape, Violation};
+pub use history::{HistoryEvent, Observation, OpDone, OpInvoke, Outcome};
+pub use ids::{FaultId, NodeName, StackId};
+pub use point::{IoPoint, Kind, Pattern, Phase, Place};
+pub use record::{
+    Exit, Incarnation, Injected, KillLatency, NotInjected, PhaseTimes, RunProduct, RunRecord,
+};
+pub use rules::{ExitRule, Rules};
+pub use sequence::{
+    At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultKind, FaultSequence, Member,
+    StartState, TextError, Who,
+};
+pub use trace::{EventFlags, Interval, Trace, TraceEvent};
+pub use verdict::{Failure, FailureKind, Judgement, Stage, Unknown, Verdict};

@@ -1,0 +1,160 @@
+//! The product of a run: what was asked, what really happened, and everything the checkers need.
+//!
+//! Made by the executor at the end of a run and handed to the sink. Times are CLOCK_MONOTONIC ns unless the name says ms or us.
+
+use crate::history::{HistoryEvent, Observation};
+use crate::ids::NodeName;
+use crate::point::Phase;
+use crate::sequence::{FaultAt, FaultSequence};
+use crate::trace::Trace;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of stored run records.
+pub const RECORD_VERSION: u32 = 1;
+
+/// Wall time of each phase and of the edges, ms.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseTimes {
+    pub slot: u64,
+    pub start: u64,
+    pub setup: u64,
+    pub test: u64,
+    pub degraded: u64,
+    pub heal: u64,
+    pub finale: u64,
+    pub collect: u64,
+    /// From taking the slot to the record.
+    pub total: u64,
+}
+
+/// From "point reached" to the signal, and to the process gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KillLatency {
+    pub signal_us: u64,
+    pub reap_us: u64,
+    /// Events of that node more than 2 ms after the signal (must be 0).
+    pub late_events: u32,
+}
+
+/// One fault as it really happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Injected {
+    /// Index in the sequence as asked.
+    pub index: usize,
+    /// Exact point and resolved nodes.
+    pub matched: FaultAt,
+    /// Index into `Trace::events` of the matching event; none for "at once" and "joined".
+    pub event: Option<usize>,
+    pub t_reached: u64,
+    pub t_done: u64,
+    /// Released before the fault was done (`max_hold`).
+    pub late: bool,
+    /// A smaller n was accepted after silence: (asked, accepted).
+    pub drift: Option<(u32, u32)>,
+    pub kill: Option<KillLatency>,
+}
+
+/// Why the rest of a sequence did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotInjected {
+    /// Index of the first fault that did not happen.
+    pub index: usize,
+    /// One of `bound`, `silence`, `node-dead`, `constraint`, `self-exit`, `limit`, `stopped`, `unavailable`.
+    pub reason: String,
+    pub detail: String,
+    /// Nearest arrivals: occurrences seen of the awaited stack.
+    pub nearest: u32,
+}
+
+/// One JVM of a node, from its launch to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incarnation {
+    pub node: NodeName,
+    /// 1-based.
+    pub number: u8,
+    pub spawned_ns: u64,
+    /// First time its ready probe passed.
+    pub ready_ns: Option<u64>,
+    pub ended_ns: Option<u64>,
+    /// Last role known.
+    pub role: Option<String>,
+}
+
+/// A process that ended by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    pub node: NodeName,
+    pub incarnation: u8,
+    pub phase: Phase,
+    pub t_ns: u64,
+    pub status: Option<i32>,
+    pub signal: Option<i32>,
+    pub role: Option<String>,
+}
+
+/// What is kept of every run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    pub version: u32,
+    /// Seed of the workload's choices.
+    pub seed: u64,
+    /// As asked.
+    pub sequence: Option<FaultSequence>,
+    /// Exact points and resolved nodes, in the names of this run: a prefix of what was asked.
+    pub matched: Option<FaultSequence>,
+    pub injected: Vec<Injected>,
+    pub not_injected: Option<NotInjected>,
+    /// Recorded name -> name in this run, where they differ.
+    pub renamed: BTreeMap<NodeName, NodeName>,
+    pub times: PhaseTimes,
+    /// CPU seconds of all processes of the slot, in ms.
+    pub cpu_ms: u64,
+    pub incarnations: Vec<Incarnation>,
+    pub exits: Vec<Exit>,
+    /// Longest stall of the slot per phase, ms (10 ms ticker).
+    pub stalls_ms: BTreeMap<Phase, u64>,
+    /// The degraded check was asked.
+    pub degraded_asked: bool,
+    /// When each question of liveness ended without an answer.
+    pub not_stable: Option<String>,
+    /// The workload failed or did not end.
+    pub workload_error: Option<String>,
+    /// The run passed its limit.
+    pub timed_out: bool,
+    /// The run itself went wrong: repeat it.
+    pub void: Option<String>,
+    /// The durability restart was made.
+    pub durable_asked: bool,
+    /// From the end of each cut to the first packet through, ms.
+    pub cut_heal_ms: Vec<u64>,
+    /// Unbound connections, dropped events, classes that could not be transformed, hook errors.
+    pub warnings: Vec<String>,
+    pub classes: u64,
+    pub unbound: u64,
+}
+
+/// Everything one run gives to the sink. The only large thing here; never stored whole.
+#[derive(Clone, Debug, Default)]
+pub struct RunProduct {
+    pub record: RunRecord,
+    pub trace: Trace,
+    /// Coverage map of all nodes, 0 or 1 per slot.
+    pub coverage: Vec<u8>,
+    pub history: Vec<HistoryEvent>,
+    pub observations: Vec<Observation>,
+    /// Log text per node, all incarnations.
+    pub logs: BTreeMap<NodeName, String>,
+    /// A torn or unreadable last line of a file, by name.
+    pub broken_lines: Vec<String>,
+    /// Files of `[collect]`: (path below `nodes/`, content).
+    pub collected: Vec<(String, Vec<u8>)>,
+}
+
+impl RunProduct {
+    /// All faults asked for were injected.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        self.record.not_injected.is_none()
+    }
+}

@@ -1,0 +1,33 @@
+//! What a target says about judging it: the part of target.toml that feedback needs. Read by the executor's target loading,
+//! handed over by the fuzzer, so that feedback never opens a file.
+
+use serde::{Deserialize, Serialize};
+
+/// The rules of a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// Errors that mean: it did not happen.
+    pub definite: Vec<String>,
+    /// Self-exits that are right.
+    pub legal_exits: Vec<ExitRule>,
+    /// Regexes over log lines; a match is a failure.
+    pub fatal_log: Vec<String>,
+    /// Regexes of lines that are never novelties.
+    pub log_ignore: Vec<String>,
+    /// A restarted server synchronises before it serves.
+    pub rejoin: bool,
+    /// The target's own clock, ms.
+    pub tick_ms: u64,
+    pub session_ms: u64,
+    /// The role of which there must be exactly one; empty = none.
+    pub lead_role: String,
+}
+
+/// A self-exit that is right: the node's log since its launch matches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRule {
+    pub log: String,
+    /// Only for a node of this role; empty = any.
+    pub role: String,
+    pub why: String,
+}

@@ -1,0 +1,242 @@
+//! The fuzz input: a start state and an ordered list of (where, fault). LibAFL's `Input`.
+//!
+//! Made by strategies and by hand; run by the executor. Says nothing about whether it is legal: that is
+//! [`crate::constraints`]. The text form is in [`text`].
+
+mod text;
+
+pub use text::TextError;
+
+use crate::ids::NodeName;
+use crate::point::{IoPoint, Pattern, Phase};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Version of the text form and of stored sequences.
+pub const SEQUENCE_VERSION: u32 = 1;
+
+/// A fault sequence. An empty one is legal: the fault-free run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FaultSequence {
+    pub version: u32,
+    pub target: String,
+    pub start: StartState,
+    pub faults: Vec<FaultAt>,
+}
+
+/// Where a run begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StartState {
+    /// Processes launched from empty data.
+    #[default]
+    Cold,
+}
+
+/// One fault and its place in the run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FaultAt {
+    pub at: At,
+    pub fault: Fault,
+}
+
+/// When a fault happens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum At {
+    /// At this execution of an I/O call.
+    Exact(IoPoint),
+    /// At the first execution that looks so.
+    Pattern(Pattern),
+    /// As soon as the previous fault is done (two crashes: in the same action).
+    AtOnce,
+    /// When this node's ready probe passes.
+    Joined(NodeName),
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Fault {
+    Crash { who: Who, style: CrashStyle },
+    Reboot { who: Who },
+    PartitionStart { how: CutHow, who: CutWho },
+    PartitionStop,
+}
+
+/// The kind of a fault without style, how, who or target: what fault ids and user options speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum FaultKind {
+    #[serde(rename = "crash")]
+    Crash,
+    #[serde(rename = "reboot")]
+    Reboot,
+    #[serde(rename = "partition-start")]
+    PartitionStart,
+    #[serde(rename = "partition-stop")]
+    PartitionStop,
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FaultKind::Crash => "crash",
+            FaultKind::Reboot => "reboot",
+            FaultKind::PartitionStart => "partition-start",
+            FaultKind::PartitionStop => "partition-stop",
+        })
+    }
+}
+
+/// The node a crash or reboot is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Who {
+    /// The node that executes the point.
+    Executing,
+    Node(NodeName),
+    /// The node that has this role when the fault comes.
+    Role(String),
+    /// The node that has been dead longest.
+    FirstDead,
+}
+
+/// How a node dies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CrashStyle {
+    /// SIGKILL: peers see their connections close.
+    #[default]
+    Process,
+    /// Links cut silently first, then SIGKILL; the cut ends at reboot.
+    Machine,
+}
+
+/// How a link is cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CutHow {
+    /// Packets vanish (kernel rules inside the slot).
+    #[default]
+    Drop,
+    /// The sender gets an IOException.
+    Throw,
+    /// Whole messages are silently not sent, at application-level hooks.
+    Lose,
+}
+
+/// Which direction of the links between `cut` and `from` is cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CutWay {
+    #[default]
+    Both,
+    /// Only what `cut` sends to `from`.
+    To,
+    /// Only what `from` sends to `cut`.
+    From,
+}
+
+/// Who is cut from whom.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CutWho {
+    pub cut: Vec<Member>,
+    /// Empty = all other servers.
+    pub from: Vec<Member>,
+    /// A node that sees both sides.
+    pub bridge: Option<Member>,
+    pub way: CutWay,
+}
+
+/// One name in a cut: a node, or something resolved when the fault comes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Member {
+    Node(NodeName),
+    /// `@executing`: the node that executes the point.
+    Executing,
+    /// `@peer`: the other end of the message at the point.
+    Peer,
+    /// `@<role>`: the nodes that have this role now.
+    Role(String),
+}
+
+impl Fault {
+    /// The kind without its parameters.
+    #[must_use]
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Fault::Crash { .. } => FaultKind::Crash,
+            Fault::Reboot { .. } => FaultKind::Reboot,
+            Fault::PartitionStart { .. } => FaultKind::PartitionStart,
+            Fault::PartitionStop => FaultKind::PartitionStop,
+        }
+    }
+}
+
+impl At {
+    /// The phase the fault belongs to.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self {
+            At::Exact(p) => p.phase,
+            At::Pattern(p) => p.phase,
+            At::AtOnce | At::Joined(_) => Phase::Test,
+        }
+    }
+}
+
+impl FaultSequence {
+    /// The fault-free sequence of a target.
+    #[must_use]
+    pub fn empty(target: &str) -> Self {
+        FaultSequence {
+            version: SEQUENCE_VERSION,
+            target: target.to_owned(),
+            start: StartState::Cold,
+            faults: Vec::new(),
+        }
+    }
+
+    /// This sequence with one more fault after its last.
+    #[must_use]
+    pub fn with(&self, at: At, fault: Fault) -> Self {
+        let mut s = self.clone();
+        s.faults.push(FaultAt { at, fault });
+        s
+    }
+
+    /// Kinds in order, as file names and screens show them: `crash+reboot`.
+    #[must_use]
+    pub fn kinds(&self) -> String {
+        let kinds: Vec<String> = self
+            .faults
+            .iter()
+            .map(|f| f.fault.kind().to_string())
+            .collect();
+        if kinds.is_empty() {
+            "fault-free".into()
+        } else {
+            kinds.join("+")
+        }
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Member::Node(n) => write!(f, "{n}"),
+            Member::Executing => f.write_str("@executing"),
+            Member::Peer => f.write_str("@peer"),
+            Member::Role(r) => write!(f, "@{r}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Member {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "" | "@" => {
+                Err("an empty name in a cut: write a node, @executing, @peer or @<role>".into())
+            }
+            "@executing" => Ok(Member::Executing),
+            "@peer" => Ok(Member::Peer),
+            _ => Ok(s
+                .strip_prefix('@')
+                .map_or_else(|| Member::Node(s.into()), |r| Member::Role(r.to_owned()))),
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! The hand-writable text form of a sequence (TOML): a DTO of its own, so that the input type stays plain serde.
+//!
+//! Called by `Input::to_file/from_file`, the CLI and tests. Every refusal names the fault, the key, the value and the remedy.
+//! It does not ask whether a sequence is legal on a cluster: that is `constraints`.
+
+use super::{
+    At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultSequence, Member,
+    SEQUENCE_VERSION, StartState, Who,
+};
+use crate::ids::{NodeName, StackId};
+use crate::point::{IoPoint, Kind, Pattern, Phase, Place};
+use serde::{Deserialize, Serialize};
+
+/// Why a text is no fault sequence.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    #[error(
+        "not a fault sequence: {0}\n  a sequence is TOML with `version`, `target` and [[fault]] tables"
+    )]
+    Toml(String),
+    #[error(
+        "sequence version {found} cannot be read: this Warren reads version {SEQUENCE_VERSION}"
+    )]
+    Version { found: u32 },
+    #[error("fault {index}: key `{key}`: {problem}")]
+    Fault {
+        /// 1-based, as a reader counts.
+        index: usize,
+        key: &'static str,
+        problem: String,
+    },
+    #[error("key `start`: `{0}` is not a start state; write start = \"cold\"")]
+    Start(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SequenceText {
+    version: u32,
+    target: String,
+    #[serde(default = "cold")]
+    start: String,
+    #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    faults: Vec<FaultText>,
+}
+
+fn cold() -> String {
+    "cold".into()
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultText {
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    style: Option<String>,
+    /// Target of a crash or reboot: a node, `@<role>`, `@executing`, `@first-dead`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    how: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    who: Option<WhoText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<AtText>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WhoText {
+    cut: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    from: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bridge: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way: Option<String>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AtText {
+    /// `at-once` or `joined`; absent for points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    when: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frames: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<String>,
+    /// Set for a pattern whose parts would otherwise read as an exact point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pattern: Option<bool>,
+}
+
+impl FaultSequence {
+    /// Reads the text form.
+    ///
+    /// # Errors
+    /// [`TextError`] with fault, key, value and remedy.
+    pub fn from_text(text: &str) -> Result<Self, TextError> {
+        let dto: SequenceText =
+            toml::from_str(text).map_err(|e| TextError::Toml(e.to_string().trim().to_owned()))?;
+        if dto.version != SEQUENCE_VERSION {
+            return Err(TextError::Version { found: dto.version });
+        }
+        if dto.start != "cold" {
+            return Err(TextError::Start(dto.start));
+        }
+        let faults = dto
+            .faults
+            .into_iter()
+            .enumerate()
+            .map(|(i, f)| f.into_fault(i + 1))
+            .collect::<Result<_, _>>()?;
+        Ok(FaultSequence {
+            version: dto.version,
+            target: dto.target,
+            start: StartState::Cold,
+            faults,
+        })
+    }
+
+    /// Writes the text form; [`FaultSequence::from_text`] gives the same sequence back.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let dto = SequenceText {
+            version: self.version,
+            target: self.target.clone(),
+            start: cold(),
+            faults: self.faults.iter().map(FaultText::from_fault).collect(),
+        };
+        // Strings, integers and tables only: nothing in the DTO can fail to serialise.
+        toml::to_string(&dto).unwrap_or_else(|e| format!("# cannot be written: {e}\n"))
+    }
+}
+
+fn parse<T: std::str::FromStr<Err = String>>(
+    index: usize,
+    key: &'static str,
+    value: &str,
+) -> Result<T, TextError> {
+    value.parse().map_err(|problem| TextError::Fault {
+        index,
+        key,
+        problem,
+    })
+}
+
+fn wrong(index: usize, key: &'static str, problem: impl Into<String>) -> TextError {
+    TextError::Fault {
+        index,
+        key,
+        problem: problem.into(),
+    }
+}
+
+impl FaultText {
+    fn into_fault(self, index: usize) -> Result<FaultAt, TextError> {
+        self.refuse_strangers(index)?;
+        let fault = match self.kind.as_str() {
+            "crash" => Fault::Crash {
+                who: self.target(index, Who::Executing)?,
+                style: match self.style.as_deref() {
+                    None | Some("process") => CrashStyle::Process,
+                    Some("machine") => CrashStyle::Machine,
+                    Some(s) => {
+                        return Err(wrong(index, "style", format!("`{s}` is neither process nor machine")));
+                    }
+                },
+            },
+            "reboot" => Fault::Reboot {
+                who: self.target(index, Who::FirstDead)?,
+            },
+            "partition-start" => Fault::PartitionStart {
+                how: match self.how.as_deref() {
+                    None | Some("drop") => CutHow::Drop,
+                    Some("throw") => CutHow::Throw,
+                    Some("lose") => CutHow::Lose,
+                    Some(s) => {
+                        return Err(wrong(index, "how", format!("`{s}` is none of drop, throw, lose")));
+                    }
+                },
+                who: self
+                    .who
+                    .as_ref()
+                    .ok_or_else(|| {
+                        wrong(index, "who", "missing; write who = { cut = [\"a node\"] } (from = [] means all others)")
+                    })?
+                    .to_cut(index)?,
+            },
+            "partition-stop" => Fault::PartitionStop,
+            other => {
+                return Err(wrong(
+                    index,
+                    "kind",
+                    format!("`{other}` is none of crash, reboot, partition-start, partition-stop"),
+                ));
+            }
+        };
+        let at = self
+            .at
+            .ok_or_else(|| {
+                wrong(
+                    index,
+                    "at",
+                    "missing; write a [fault.at] table (a point, a pattern, or when = \"at-once\")",
+                )
+            })?
+            .into_at(index)?;
+        if matches!(at, At::AtOnce | At::Joined(_)) && executing(&fault) {
+            return Err(wrong(
+                index,
+                "node",
+                "no point executes here: name the node (node = \"…\" or node = \"@leader\")",
+            ));
+        }
+        Ok(FaultAt { at, fault })
+    }
+
+    /// A key that means nothing for this kind is a mistake, not noise.
+    fn refuse_strangers(&self, index: usize) -> Result<(), TextError> {
+        let crash = self.kind == "crash";
+        let start = self.kind == "partition-start";
+        let aims = crash || self.kind == "reboot";
+        for (key, present, allowed) in [
+            ("style", self.style.is_some(), crash),
+            ("node", self.node.is_some(), aims),
+            ("how", self.how.is_some(), start),
+            ("who", self.who.is_some(), start),
+        ] {
+            if present && !allowed {
+                return Err(wrong(
+                    index,
+                    key,
+                    format!("means nothing for a {}: remove it", self.kind),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn target(&self, index: usize, default: Who) -> Result<Who, TextError> {
+        Ok(match self.node.as_deref() {
+            None => default,
+            Some("@executing") => Who::Executing,
+            Some("@first-dead") => Who::FirstDead,
+            Some("" | "@") => return Err(wrong(index, "node", "empty: write a node or @<role>")),
+            Some(s) => s
+                .strip_prefix('@')
+                .map_or_else(|| Who::Node(s.into()), |r| Who::Role(r.to_owned())),
+        })
+    }
+
+    fn from_fault(f: &FaultAt) -> Self {
+        let mut t = FaultText {
+            kind: f.fault.kind().to_string(),
+            at: Some(AtText::from_at(&f.at)),
+            ..FaultText::default()
+        };
+        let name = |who: &Who| match who {
+            Who::Executing => "@executing".to_owned(),
+            Who::FirstDead => "@first-dead".to_owned(),
+            Who::Node(n) => n.to_string(),
+            Who::Role(r) => format!("@{r}"),
+        };
+        match &f.fault {
+            Fault::Crash { who, style } => {
+                t.style = Some(
+                    if *style == CrashStyle::Process {
+                        "process"
+                    } else {
+                        "machine"
+                    }
+                    .into(),
+                );
+                if *who != Who::Executing {
+                    t.node = Some(name(who));
+                }
+            }
+            Fault::Reboot { who } => {
+                if *who != Who::FirstDead {
+                    t.node = Some(name(who));
+                }
+            }
+            Fault::PartitionStart { how, who } => {
+                t.how = Some(
+                    match how {
+                        CutHow::Drop => "drop",
+                        CutHow::Throw => "throw",
+                        CutHow::Lose => "lose",
+                    }
+                    .into(),
+                );
+                t.who = Some(WhoText::from_cut(who));
+            }
+            Fault::PartitionStop => {}
+        }
+        t
+    }
+}
+
+fn executing(fault: &Fault) -> bool {
+    match fault {
+        Fault::Crash { who, .. } | Fault::Reboot { who } => *who == Who::Executing,
+        Fault::PartitionStart { who, .. } => who
+            .cut
+            .iter()
+            .chain(&who.from)
+            .chain(&who.bridge)
+            .any(|m| matches!(m, Member::Executing | Member::Peer)),
+        Fault::PartitionStop => false,
+    }
+}
+
+impl WhoText {
+    fn to_cut(&self, index: usize) -> Result<CutWho, TextError> {
+        if self.cut.is_empty() {
+            return Err(wrong(index, "who.cut", "empty: name at least one node"));
+        }
+        let members = |names: &[String], key| {
+            names
+                .iter()
+                .map(|n| parse::<Member>(index, key, n))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        Ok(CutWho {
+            cut: members(&self.cut, "who.cut")?,
+            from: members(&self.from, "who.from")?,
+            bridge: self
+                .bridge
+                .as_deref()
+                .map(|b| parse(index, "who.bridge", b))
+                .transpose()?,
+            way: match self.way.as_deref() {
+                None | Some("both") => CutWay::Both,
+                Some("to") => CutWay::To,
+                Some("from") => CutWay::From,
+                Some(s) => {
+                    return Err(wrong(
+                        index,
+                        "who.way",
+                        format!("`{s}` is none of both, to, from"),
+                    ));
+                }
+            },
+        })
+    }
+
+    fn from_cut(who: &CutWho) -> Self {
+        let names = |m: &[Member]| m.iter().map(ToString::to_string).collect();
+        WhoText {
+            cut: names(&who.cut),
+            from: names(&who.from),
+            bridge: who.bridge.as_ref().map(ToString::to_string),
+            way: Some(
+                match who.way {
+                    CutWay::Both => "both",
+                    CutWay::To => "to",
+                    CutWay::From => "from",
+                }
+                .into(),
+            ),
+        }
+    }
+}
+
+impl AtText {
+    fn into_at(self, index: usize) -> Result<At, TextError> {
+        match self.when.as_deref() {
+            Some("at-once") => return Ok(At::AtOnce),
+            Some("joined") => {
+                let node = self.node.ok_or_else(|| {
+                    wrong(index, "at.node", "missing: which node must have joined?")
+                })?;
+                return Ok(At::Joined(NodeName(node)));
+            }
+            Some(s) => {
+                return Err(wrong(
+                    index,
+                    "at.when",
+                    format!("`{s}` is neither at-once nor joined"),
+                ));
+            }
+            None => {}
+        }
+        let stack = self
+            .stack
+            .as_deref()
+            .map(|s| parse::<StackId>(index, "at.stack", s))
+            .transpose()?;
+        let kind = self
+            .kind
+            .as_deref()
+            .map(|s| parse::<Kind>(index, "at.kind", s))
+            .transpose()?;
+        let place = self
+            .place
+            .as_deref()
+            .map(|s| parse::<Place>(index, "at.place", s))
+            .transpose()?;
+        let phase = self
+            .phase
+            .as_deref()
+            .map_or(Ok(Phase::Test), |s| parse(index, "at.phase", s))?;
+        if !matches!(phase, Phase::Start | Phase::Test) {
+            return Err(wrong(
+                index,
+                "at.phase",
+                format!("no fault happens in phase {phase}: start or test"),
+            ));
+        }
+        let n = self.n.unwrap_or(1);
+        if n == 0 {
+            return Err(wrong(index, "at.n", "0: occurrences count from 1"));
+        }
+        let loose = self.pattern == Some(true) || self.role.is_some() || self.frames.is_some();
+        if !loose
+            && let (Some(node), Some(stack), Some(kind), Some(place)) =
+                (&self.node, stack, kind, place)
+        {
+            return Ok(At::Exact(IoPoint {
+                node: NodeName(node.clone()),
+                stack,
+                kind,
+                place,
+                n,
+                phase,
+            }));
+        }
+        let pattern = Pattern {
+            node: self.node.map(NodeName),
+            role: self.role,
+            frames: self.frames.unwrap_or_default(),
+            stack,
+            kind,
+            place,
+            n,
+            phase,
+        };
+        if pattern.frames.is_empty() && stack.is_none() && kind.is_none() {
+            return Err(wrong(
+                index,
+                "at",
+                "says neither frames, stack nor kind: write frames = [\"*.Class.method\"] or when = \"at-once\"",
+            ));
+        }
+        Ok(At::Pattern(pattern))
+    }
+
+    fn from_at(at: &At) -> Self {
+        match at {
+            At::AtOnce => AtText {
+                when: Some("at-once".into()),
+                ..AtText::default()
+            },
+            At::Joined(n) => AtText {
+                when: Some("joined".into()),
+                node: Some(n.to_string()),
+                ..AtText::default()
+            },
+            At::Exact(p) => AtText {
+                node: Some(p.node.to_string()),
+                stack: Some(p.stack.to_string()),
+                kind: Some(p.kind.to_string()),
+                place: Some(p.place.to_string()),
+                n: Some(p.n),
+                phase: Some(p.phase.to_string()),
+                ..AtText::default()
+            },
+            At::Pattern(p) => AtText {
+                when: None,
+                node: p.node.as_ref().map(ToString::to_string),
+                role: p.role.clone(),
+                frames: (!p.frames.is_empty()).then(|| p.frames.clone()),
+                stack: p.stack.map(|s| s.to_string()),
+                kind: p.kind.map(|k| k.to_string()),
+                place: p.place.map(|k| k.to_string()),
+                n: Some(p.n),
+                phase: Some(p.phase.to_string()),
+                pattern: (p.role.is_none() && p.frames.is_empty()).then_some(true),
+            },
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What feedback says about a run: pass < unknown < fail, with evidence; beside it `void` (the run itself went wrong).
+
+use crate::ids::NodeName;
+use serde::{Deserialize, Serialize};
+
+/// The worst thing found.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    #[default]
+    Pass,
+    Unknown,
+    Fail,
+}
+
+/// Safety needs complete evidence once; liveness must show again; a hang is a run over its limit twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureKind {
+    Safety,
+    Liveness,
+    Hang,
+}
+
+/// Which question failed: degraded service, healed service, or neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    Test,
+    Degraded,
+    Healed,
+    Durable,
+}
+
+/// One failed check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The checker's name, such as `replicas` or `serve`.
+    pub checker: String,
+    pub kind: FailureKind,
+    pub stage: Stage,
+    pub role: Option<String>,
+    pub node: Option<NodeName>,
+    /// What was seen, for people; lines.
+    pub evidence: Vec<String>,
+    /// Evidence without numbers, names and addresses.
+    pub normalised: String,
+    /// 8 hex digits over checker, normalised evidence, role and stage.
+    pub signature: String,
+}
+
+/// One check that could not tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unknown {
+    pub checker: String,
+    pub why: String,
+}
+
+/// The whole judgement of one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// The run itself went wrong (machine starved, tmpfs full): repeat it.
+    pub void: Option<String>,
+    pub failures: Vec<Failure>,
+    pub unknowns: Vec<Unknown>,
+    /// New log templates: shown, never a failure.
+    pub novelties: Vec<String>,
+}
+
+impl Judgement {
+    /// The signature a finding is filed under: that of its first failure, safety before liveness.
+    #[must_use]
+    pub fn signature(&self) -> Option<&str> {
+        self.failures
+            .iter()
+            .min_by_key(|f| match f.kind {
+                FailureKind::Safety => 0,
+                FailureKind::Liveness => 1,
+                FailureKind::Hang => 2,
+            })
+            .map(|f| f.signature.as_str())
+    }
+}
