@@ -1,0 +1,280 @@
+//! The constraints: by a table of the rules, and by walks of random faults that must never leave the allowed states.
+
+mod arbitrary;
+
+use proptest::prelude::*;
+use warren_model::*;
+
+fn shape() -> ClusterShape {
+    let nodes = |names: &[&str]| names.iter().map(|n| NodeName::from(*n)).collect();
+    ClusterShape {
+        groups: vec![GroupShape {
+            name: "server".into(),
+            nodes: nodes(&["n1", "n2", "n3", "n4", "n5"]),
+            max_dead: 2,
+        }],
+        max_faults: 10,
+    }
+}
+
+fn crash(n: &str) -> Fault {
+    Fault::Crash {
+        who: Who::Node(n.into()),
+        style: CrashStyle::Process,
+    }
+}
+
+fn reboot(n: &str) -> Fault {
+    Fault::Reboot {
+        who: Who::Node(n.into()),
+    }
+}
+
+fn cut(side: &[&str], from: &[&str], bridge: Option<&str>) -> Fault {
+    let m = |n: &&str| Member::Node((*n).into());
+    Fault::PartitionStart {
+        how: CutHow::Drop,
+        who: CutWho {
+            cut: side.iter().map(m).collect(),
+            from: from.iter().map(m).collect(),
+            bridge: bridge.map(|b| Member::Node(b.into())),
+            way: CutWay::Both,
+        },
+    }
+}
+
+/// Applies all; the error of the first that is refused, with its index.
+fn walk(faults: &[(Option<&str>, Fault)]) -> Result<ClusterState, (usize, Violation)> {
+    let shape = shape();
+    faults
+        .iter()
+        .enumerate()
+        .try_fold(ClusterState::default(), |s, (i, (exec, f))| {
+            shape
+                .apply(&s, exec.map(NodeName::from).as_ref(), f)
+                .map_err(|v| (i, v))
+        })
+}
+
+#[test]
+fn table_of_rules() {
+    use Violation::*;
+    let max = |would| MaxDead {
+        group: "server".into(),
+        would,
+        max: 2,
+    };
+    let cases: Vec<(&str, Vec<(Option<&str>, Fault)>, Option<(usize, Violation)>)> = vec![
+        (
+            "two crashes",
+            vec![(None, crash("n1")), (None, crash("n2"))],
+            None,
+        ),
+        (
+            "a third crash",
+            vec![
+                (None, crash("n1")),
+                (None, crash("n2")),
+                (None, crash("n3")),
+            ],
+            Some((2, max(3))),
+        ),
+        (
+            "crash, reboot, crash, crash",
+            vec![
+                (None, crash("n1")),
+                (None, reboot("n1")),
+                (None, crash("n2")),
+                (None, crash("n3")),
+            ],
+            None,
+        ),
+        (
+            "crash of the dead",
+            vec![(None, crash("n1")), (None, crash("n1"))],
+            Some((1, AlreadyDead("n1".into()))),
+        ),
+        (
+            "a dead executor",
+            vec![(None, crash("n1")), (Some("n1"), crash("n2"))],
+            Some((1, ExecutorDead("n1".into()))),
+        ),
+        (
+            "reboot of the living",
+            vec![(None, reboot("n1"))],
+            Some((0, NotDead("n1".into()))),
+        ),
+        (
+            "nobody dead",
+            vec![(
+                None,
+                Fault::Reboot {
+                    who: Who::FirstDead,
+                },
+            )],
+            Some((0, NobodyDead)),
+        ),
+        (
+            "stop without a cut",
+            vec![(None, Fault::PartitionStop)],
+            Some((0, NoCutOpen)),
+        ),
+        (
+            "two cuts",
+            vec![
+                (None, cut(&["n1"], &[], None)),
+                (None, cut(&["n2"], &[], None)),
+            ],
+            Some((1, CutOpen)),
+        ),
+        (
+            "isolate one, one dead",
+            vec![(None, crash("n1")), (None, cut(&["n2"], &[], None))],
+            None,
+        ),
+        (
+            "isolate one, two dead",
+            vec![
+                (None, crash("n1")),
+                (None, crash("n3")),
+                (None, cut(&["n2"], &[], None)),
+            ],
+            Some((2, max(3))),
+        ),
+        (
+            "isolate the dead, two dead",
+            vec![
+                (None, crash("n1")),
+                (None, crash("n3")),
+                (None, cut(&["n1"], &[], None)),
+            ],
+            None,
+        ),
+        (
+            "split 2-3",
+            vec![(None, cut(&["n1", "n2"], &[], None))],
+            None,
+        ),
+        (
+            "split 3-2 counts the smaller side",
+            vec![(None, cut(&["n1", "n2", "n3"], &[], None))],
+            None,
+        ),
+        (
+            "split 2-3 and a crash on the other side",
+            vec![(None, cut(&["n1", "n2"], &[], None)), (None, crash("n3"))],
+            Some((1, max(3))),
+        ),
+        (
+            "split 2-3 and a crash on the smaller side",
+            vec![(None, cut(&["n1", "n2"], &[], None)), (None, crash("n2"))],
+            None,
+        ),
+        (
+            "a link is one node",
+            vec![(None, crash("n3")), (None, cut(&["n1"], &["n2"], None))],
+            None,
+        ),
+        (
+            "bridge",
+            vec![(None, cut(&["n1", "n2"], &[], Some("n3")))],
+            None,
+        ),
+        (
+            "a side in both",
+            vec![(None, cut(&["n1"], &["n1", "n2"], None))],
+            Some((0, Sides)),
+        ),
+        (
+            "everybody on one side",
+            vec![(None, cut(&["n1", "n2", "n3", "n4", "n5"], &[], None))],
+            Some((0, Sides)),
+        ),
+        (
+            "a stranger",
+            vec![(None, crash("n9"))],
+            Some((0, Unknown("n9".into()))),
+        ),
+        (
+            "an unresolved role",
+            vec![(
+                None,
+                Fault::Crash {
+                    who: Who::Role("leader".into()),
+                    style: CrashStyle::Process,
+                },
+            )],
+            Some((0, Unresolved("@leader".into()))),
+        ),
+        (
+            "the executing node",
+            vec![(
+                Some("n4"),
+                Fault::Crash {
+                    who: Who::Executing,
+                    style: CrashStyle::Process,
+                },
+            )],
+            None,
+        ),
+    ];
+    for (name, faults, expected) in cases {
+        assert_eq!(walk(&faults).err(), expected, "{name}");
+    }
+}
+
+#[test]
+fn max_faults_is_kept() {
+    let faults: Vec<_> = (0..6)
+        .flat_map(|_| [(None, crash("n1")), (None, reboot("n1"))])
+        .collect();
+    assert_eq!(walk(&faults).err(), Some((10, Violation::MaxFaults(10))));
+}
+
+#[test]
+fn first_dead_is_the_one_dead_longest() {
+    let s = walk(&[
+        (None, crash("n4")),
+        (None, crash("n2")),
+        (
+            None,
+            Fault::Reboot {
+                who: Who::FirstDead,
+            },
+        ),
+    ])
+    .unwrap();
+    assert_eq!(s.dead, vec![NodeName::from("n2")]);
+}
+
+proptest! {
+    /// Whatever is tried, the accepted states never break a rule, and a refusal changes nothing.
+    #[test]
+    fn walks_stay_within_the_rules(steps in prop::collection::vec((prop::option::of(arbitrary::node()), arbitrary::fault()), 0..40)) {
+        let shape = shape();
+        let mut state = ClusterState::default();
+        for (exec, fault) in steps {
+            let Ok(next) = shape.apply(&state, exec.as_ref(), &fault) else { continue };
+            prop_assert!(exec.is_none_or(|e| !state.dead.contains(&e)), "a dead node executed a point");
+            prop_assert_eq!(next.faults, state.faults + 1);
+            prop_assert!(next.faults <= shape.max_faults);
+            let mut dead = next.dead.clone();
+            dead.sort();
+            dead.dedup();
+            prop_assert_eq!(dead.len(), next.dead.len(), "dead twice");
+            prop_assert!(next.dead.len() <= 2);
+            if let Some(c) = &next.cut {
+                prop_assert!(c.side.is_disjoint(&c.other) && !c.side.is_empty() && !c.other.is_empty());
+                let gone = |side: &std::collections::BTreeSet<NodeName>| side.iter().chain(&next.dead).collect::<std::collections::BTreeSet<_>>().len();
+                prop_assert!(gone(&c.side).min(gone(&c.other)) <= 2);
+            }
+            match fault.kind() {
+                FaultKind::Crash => prop_assert_eq!(next.dead.len(), state.dead.len() + 1),
+                FaultKind::Reboot => prop_assert_eq!(next.dead.len() + 1, state.dead.len()),
+                FaultKind::PartitionStart => prop_assert!(state.cut.is_none() && next.cut.is_some()),
+                FaultKind::PartitionStop => prop_assert!(state.cut.is_some() && next.cut.is_none()),
+            }
+            state = next;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The text form of sequences: it round-trips, old samples stay readable, and every refusal says what to change.
+
+mod arbitrary;
+
+use proptest::prelude::*;
+use warren_model::{At, CutWay, Fault, FaultSequence, Who};
+
+proptest! {
+    #[test]
+    fn text_round_trips(seq in arbitrary::sequence()) {
+        let text = seq.to_text();
+        prop_assert_eq!(FaultSequence::from_text(&text).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?, seq);
+    }
+
+    #[test]
+    fn binary_round_trips(seq in arbitrary::sequence()) {
+        let bytes = postcard::to_allocvec(&seq).unwrap();
+        prop_assert_eq!(postcard::from_bytes::<FaultSequence>(&bytes).unwrap(), seq);
+    }
+
+    #[test]
+    fn garbage_is_refused_without_a_panic(text in "\\PC{0,200}") {
+        let _ = FaultSequence::from_text(&text);
+    }
+}
+
+#[test]
+fn the_sample_of_version_1_stays_readable() {
+    let seq = FaultSequence::from_text(include_str!("samples/sequence-v1.toml")).unwrap();
+    assert_eq!(
+        seq.kinds(),
+        "crash+partition-start+crash+partition-stop+reboot"
+    );
+    assert!(matches!(&seq.faults[0].at, At::Exact(p) if p.n == 3 && p.node.as_str() == "zk2"));
+    assert!(
+        matches!(&seq.faults[1].fault, Fault::PartitionStart { who, .. } if who.way == CutWay::Both && who.from.len() == 2)
+    );
+    assert!(matches!(&seq.faults[1].at, At::Pattern(p) if p.role.as_deref() == Some("leader")));
+    assert_eq!(seq.faults[2].at, At::AtOnce);
+    assert!(matches!(
+        &seq.faults[4].fault,
+        Fault::Reboot {
+            who: Who::FirstDead
+        }
+    ));
+    assert_eq!(FaultSequence::from_text(&seq.to_text()).unwrap(), seq);
+}
+
+#[test]
+fn every_refusal_names_fault_key_and_remedy() {
+    let head = "version = 1\ntarget = \"t\"\n";
+    for (body, wanted) in [
+        (
+            "[[fault]]\nkind = \"crush\"\n[fault.at]\nkind = \"send\"\n",
+            "fault 1: key `kind`: `crush` is none of crash",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nstyle = \"power\"\n[fault.at]\nkind = \"send\"\n",
+            "key `style`: `power` is neither process nor machine",
+        ),
+        (
+            "[[fault]]\nkind = \"reboot\"\nstyle = \"process\"\n[fault.at]\nkind = \"send\"\n",
+            "key `style`: means nothing for a reboot",
+        ),
+        (
+            "[[fault]]\nkind = \"partition-start\"\n[fault.at]\nkind = \"send\"\n",
+            "key `who`: missing",
+        ),
+        (
+            "[[fault]]\nkind = \"partition-start\"\nwho = { cut = [] }\n[fault.at]\nkind = \"send\"\n",
+            "key `who.cut`: empty",
+        ),
+        ("[[fault]]\nkind = \"crash\"\n", "key `at`: missing"),
+        (
+            "[[fault]]\nkind = \"crash\"\n[fault.at]\nwhen = \"at-once\"\n",
+            "key `node`: no point executes here",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\n[fault.at]\nnode = \"a\"\n",
+            "says neither frames, stack nor kind",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\n[fault.at]\nkind = \"send\"\nn = 0\n",
+            "key `at.n`: 0",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\n[fault.at]\nkind = \"send\"\nphase = \"heal\"\n",
+            "no fault happens in phase heal",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\n[fault.at]\nstack = \"xyz\"\n",
+            "16 hex digits",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nwhen = 1\n",
+            "unknown field `when`",
+        ),
+    ] {
+        let error = FaultSequence::from_text(&format!("{head}{body}"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(wanted),
+            "for\n{body}\nexpected `{wanted}` in\n{error}"
+        );
+    }
+    let old = FaultSequence::from_text("version = 7\ntarget = \"t\"\n")
+        .unwrap_err()
+        .to_string();
+    assert!(old.contains("version 7"), "{old}");
+    let start = FaultSequence::from_text("version = 1\ntarget = \"t\"\nstart = \"warm\"\n")
+        .unwrap_err()
+        .to_string();
+    assert!(start.contains("`warm`"), "{start}");
+}
+
+#[test]
+fn an_empty_sequence_is_legal() {
+    let seq = FaultSequence::from_text("version = 1\ntarget = \"t\"\n").unwrap();
+    assert_eq!(seq, FaultSequence::empty("t"));
+}
