@@ -43,6 +43,13 @@ fn cut(side: &[&str], from: &[&str], bridge: Option<&str>) -> Fault {
     }
 }
 
+/// A name, the faults with their executing nodes, and the refusal expected (index, why).
+type Case = (
+    &'static str,
+    Vec<(Option<&'static str>, Fault)>,
+    Option<(usize, Violation)>,
+);
+
 /// Applies all; the error of the first that is refused, with its index.
 fn walk(faults: &[(Option<&str>, Fault)]) -> Result<ClusterState, (usize, Violation)> {
     let shape = shape();
@@ -64,7 +71,7 @@ fn table_of_rules() {
         would,
         max: 2,
     };
-    let cases: Vec<(&str, Vec<(Option<&str>, Fault)>, Option<(usize, Violation)>)> = vec![
+    let cases: Vec<Case> = vec![
         (
             "two crashes",
             vec![(None, crash("n1")), (None, crash("n2"))],
