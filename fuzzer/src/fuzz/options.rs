@@ -1,0 +1,243 @@
+//! What `warren fuzz` asks for, how a campaign ends, and what can go wrong. Plain values; filled by the CLI.
+
+use crate::fuzz::SharedSnapshot;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A search strategy (docs/search.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StrategyKind {
+    /// The paper, faithfully.
+    #[default]
+    CrashFuzz,
+    /// Baseline: number, kinds and points drawn; no corpus, no feedback.
+    RandomPoints,
+}
+
+/// Which kinds of faults may be drawn (`--faults crash,reboot,partition`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultSet {
+    pub crash: bool,
+    pub reboot: bool,
+    /// Both partition-start and partition-stop.
+    pub partition: bool,
+}
+
+/// Everything a campaign needs to know. The target is already set up: `fuzz::run` takes it ready to run.
+#[derive(Clone, Debug)]
+pub struct FuzzOptions {
+    /// Name of the target, as in `targets/<name>/`.
+    pub target: String,
+    /// `-o`; the instance folder is made inside it.
+    pub out: PathBuf,
+    /// AFL's instance name: `default` unless asked otherwise.
+    pub instance: String,
+    pub strategy: StrategyKind,
+    pub faults: FaultSet,
+    /// Most faults in a sequence.
+    pub max_faults: usize,
+    /// `-s`; none = drawn from the clock and written to fuzzer_stats.
+    pub seed: Option<u64>,
+    /// `-t`: limit of one run; none = max(20 s, 5 x the median fault-free run).
+    pub run_limit: Option<Duration>,
+    /// `-V`: seconds of fuzzing, from the first fuzzed run.
+    pub max_time: Option<Duration>,
+    /// `-E`: sequences tested, every try once.
+    pub max_sequences: Option<u64>,
+    pub exit_on_bug: bool,
+    /// Fault-free runs before the first fuzzed one (5).
+    pub learning_runs: usize,
+    /// The command line as typed: file `cmdline`, stats and reproduce commands.
+    pub command_line: Vec<String>,
+    /// Flags that a reproduce command must repeat, such as `--paper` or `--version 3.4.14`.
+    pub reproduce_flags: Vec<String>,
+    /// First Ctrl-C sets it; honoured within a second.
+    pub stop: Arc<AtomicBool>,
+    /// Written here for the screen.
+    pub snapshot: SharedSnapshot,
+}
+
+/// Why a campaign ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// The stop flag was set.
+    Stopped,
+    /// `-V` reached.
+    TimeLimit,
+    /// `-E` reached.
+    SequenceLimit,
+    /// No class has an untried occurrence left.
+    Exhausted,
+    /// `--exit-on-bug` and a finding stands.
+    Bug,
+    /// `--exit-on-bug` and a hang stands.
+    Hang,
+}
+
+/// How a campaign ended.
+#[derive(Clone, Debug)]
+pub struct FuzzEnd {
+    pub reason: EndReason,
+    /// Sequences tested (what `-E` counts).
+    pub sequences: u64,
+    /// All runs, learning, retests and confirmations included.
+    pub execs: u64,
+    pub findings: u64,
+    pub hangs: u64,
+    /// The instance folder.
+    pub folder: PathBuf,
+    /// Fuzzing time, without set-up and learning.
+    pub fuzz_time: Duration,
+    pub learning_time: Duration,
+}
+
+/// What can go wrong with a campaign.
+#[derive(Debug, thiserror::Error)]
+pub enum FuzzError {
+    /// The CLI exits 2.
+    #[error(
+        "{folder} already holds a campaign; choose another folder with -o or remove it ({marker} is there)"
+    )]
+    HoldsCampaign { folder: PathBuf, marker: String },
+    /// The CLI exits 2.
+    #[error("{0}")]
+    Usage(String),
+    #[error("{doing} {path}: {source}")]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{path}: {why}")]
+    Format { path: PathBuf, why: String },
+    /// The cluster could not be run at all, or never gave a usable fault-free run.
+    #[error("{0}")]
+    Cluster(String),
+    #[error("learning: {0}")]
+    Learning(String),
+    #[error("the fuzzing framework refused: {0}")]
+    Framework(#[from] libafl::Error),
+}
+
+impl Default for FaultSet {
+    fn default() -> Self {
+        FaultSet {
+            crash: true,
+            reboot: true,
+            partition: true,
+        }
+    }
+}
+
+impl FromStr for FaultSet {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let mut set = FaultSet {
+            crash: false,
+            reboot: false,
+            partition: false,
+        };
+        for word in s.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+            match word {
+                "crash" => set.crash = true,
+                "reboot" => set.reboot = true,
+                "partition" => set.partition = true,
+                other => {
+                    return Err(format!("`{other}` is none of crash, reboot, partition"));
+                }
+            }
+        }
+        if set.crash || set.partition {
+            Ok(set)
+        } else {
+            Err("no sequence could begin: name crash or partition (a reboot needs a crash)".into())
+        }
+    }
+}
+
+impl fmt::Display for FaultSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = [
+            (self.crash, "crash"),
+            (self.reboot, "reboot"),
+            (self.partition, "partition"),
+        ]
+        .iter()
+        .filter_map(|(on, w)| on.then_some(*w))
+        .collect();
+        f.write_str(&words.join(","))
+    }
+}
+
+impl FromStr for StrategyKind {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "crashfuzz" => Ok(StrategyKind::CrashFuzz),
+            "random-points" => Ok(StrategyKind::RandomPoints),
+            other => Err(format!("`{other}` is neither crashfuzz nor random-points")),
+        }
+    }
+}
+
+impl fmt::Display for StrategyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StrategyKind::CrashFuzz => "crashfuzz",
+            StrategyKind::RandomPoints => "random-points",
+        })
+    }
+}
+
+impl FuzzOptions {
+    /// Options with every default, for a target and an output folder.
+    #[must_use]
+    pub fn new(target: &str, out: impl Into<PathBuf>) -> Self {
+        FuzzOptions {
+            target: target.to_owned(),
+            out: out.into(),
+            instance: "default".into(),
+            strategy: StrategyKind::default(),
+            faults: FaultSet::default(),
+            max_faults: 10,
+            seed: None,
+            run_limit: None,
+            max_time: None,
+            max_sequences: None,
+            exit_on_bug: false,
+            learning_runs: 5,
+            command_line: Vec::new(),
+            reproduce_flags: Vec::new(),
+            stop: Arc::default(),
+            snapshot: SharedSnapshot::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_sets() {
+        let table = [
+            ("crash,reboot,partition", Ok("crash,reboot,partition")),
+            ("crash", Ok("crash")),
+            ("partition , crash", Ok("crash,partition")),
+            ("reboot", Err("reboot needs")),
+            ("", Err("no sequence")),
+            ("crash,stall", Err("`stall`")),
+        ];
+        for (text, want) in table {
+            match (text.parse::<FaultSet>(), want) {
+                (Ok(set), Ok(w)) => assert_eq!(set.to_string(), w),
+                (Err(e), Err(w)) => assert!(e.contains(w), "{text}: {e}"),
+                (got, want) => panic!("{text}: {got:?}, wanted {want:?}"),
+            }
+        }
+    }
+}

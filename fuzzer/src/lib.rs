@@ -1,0 +1,5 @@
+//! Warren, the fuzzer: search strategies, campaign folder, the LibAFL fuzzer put together, and what users meet.
+//!
+//! The only crate where executor and feedback meet. `search` is pure; `campaign` writes files; `fuzz` runs the loop.
+
+pub mod fuzz;
