@@ -1,1 +1,12 @@
+//! Deploys clusters of JVM processes and injects faults at exact I/O points of theirs.
+//!
+//! The only crate that starts processes of a target. `setup` gets JDKs and jars, `slot` is the isolated place a run lives in,
+//! `target` reads target.toml, `prepare` makes everything ready once, `link` is the shared memory between us and the agents,
+//! `controller` decides (pure), `run` drives one run from left to right, `libafl_executor` is LibAFL's thin view of it.
+//! Knows nothing of corpora, novelty or verdicts, and no target by name.
 
+pub mod prepare;
+pub mod run;
+pub mod target;
+
+pub use run::{NodeProgress, NodeStatus, ProgressFn, RunError, RunOptions, RunProgress};

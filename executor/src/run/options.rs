@@ -1,0 +1,145 @@
+//! What a run is asked and what it tells while it goes on: options, progress, errors.
+//!
+//! Written by the fuzzer and the command line before each run; read by [`super::Runner`]. Plain data.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use warren_model::{NodeName, Phase, Violation};
+
+/// Called from the runner's thread at each change of phase, node state or awaited fault; must return at once.
+pub type ProgressFn = Arc<dyn Fn(RunProgress) + Send + Sync>;
+
+/// How one run is made.
+#[derive(Clone)]
+pub struct RunOptions {
+    /// Seed of the workload's own choices.
+    pub seed: u64,
+    /// Wall time from taking the slot; every phase has its share. A run past it is judged as timed out, never left hanging.
+    pub limit: Duration,
+    /// Longest wait for one fault's point, from GO or from the previous fault done.
+    pub fault_wait: Duration,
+    /// No event of a non-background stack for so long ends the wait for a fault.
+    pub idle: Duration,
+    /// Longest time a thread is held for a reboot or a partition.
+    pub max_hold: Duration,
+    /// Kill all nodes after the checks, start them again and ask once more.
+    pub durable: bool,
+    /// `false`: plain JVMs without the agent (bench).
+    pub agent: bool,
+    /// bench: the workload makes so many operations without any sleep and ends.
+    pub plain_ops: Option<u32>,
+    /// Folder for the transformed classes.
+    pub dump_classes: Option<PathBuf>,
+    /// Set by Ctrl-C: the run ends as soon as it can, its record says `stopped`.
+    pub stop: Arc<AtomicBool>,
+    pub progress: Option<ProgressFn>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions {
+            seed: 1,
+            limit: Duration::from_secs(60),
+            fault_wait: Duration::from_secs(5),
+            idle: Duration::from_secs(2),
+            max_hold: Duration::from_millis(500),
+            durable: false,
+            agent: true,
+            plain_ops: None,
+            dump_classes: None,
+            stop: Arc::new(AtomicBool::new(false)),
+            progress: None,
+        }
+    }
+}
+
+/// A picture of a run in progress, for the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunProgress {
+    pub phase: Phase,
+    /// Since the slot was asked for.
+    pub elapsed: Duration,
+    pub nodes: Vec<NodeProgress>,
+    /// The fault that is waited for, for people; none when all are done or given up.
+    pub awaited: Option<String>,
+    /// Faults done, and faults asked for.
+    pub injected: usize,
+    pub asked: usize,
+    /// A cut is in force.
+    pub cut: bool,
+}
+
+/// One node of the picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeProgress {
+    pub name: NodeName,
+    pub role: Option<String>,
+    pub status: NodeStatus,
+    pub incarnation: u8,
+}
+
+/// What a node is doing as far as the executor knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeStatus {
+    Absent,
+    Starting,
+    Serving,
+    /// A thread of it waits at the awaited point.
+    Held,
+    /// Killed by us.
+    Dead,
+    /// Ended by itself.
+    Exited,
+}
+
+/// Why a run could not be made at all. What the cluster does is never an error: that is in the record.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("the slot could not be used: {0}")]
+    Slot(String),
+    #[error("{what}: {why}")]
+    Io { what: String, why: String },
+    #[error(
+        "configuration template {file}: {why}\n  mend the template in the target's conf/ folder"
+    )]
+    Template { file: String, why: String },
+    #[error(
+        "fault {index} needs {needs}, which is not available here: {why}\n  use how = \"throw\" and style = \"process\", or see `warren doctor`"
+    )]
+    Unavailable {
+        /// 1-based.
+        index: usize,
+        needs: &'static str,
+        why: String,
+    },
+    #[error("fault {index} cannot happen: {violation}")]
+    Illegal {
+        /// 1-based.
+        index: usize,
+        violation: Violation,
+    },
+    #[error("the sequence is for target `{found}`, this is `{target}`")]
+    WrongTarget { found: String, target: String },
+    #[error(
+        "no class of the target was instrumented: the coverage map is still empty after the start\n  check: [target] include in {target_toml} (found: {include}) against the classes in the jars; lines of `{log_hint}`; \
+         that the JVM's options have no -Xshare:on with another archive"
+    )]
+    EmptyMap {
+        target_toml: String,
+        include: String,
+        log_hint: String,
+    },
+    #[error("the agent refused to start on {node}: {why}")]
+    AgentRefused { node: NodeName, why: String },
+}
+
+impl RunError {
+    pub(crate) fn io(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        RunError::Io {
+            what: what.into(),
+            why: why.to_string(),
+        }
+    }
+}
