@@ -10,6 +10,7 @@ pub use text::TextError;
 use crate::ids::NodeName;
 use crate::point::{IoPoint, Pattern, Phase};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Version of the text form and of stored sequences.
@@ -21,6 +22,9 @@ pub struct FaultSequence {
     pub version: u32,
     pub target: String,
     pub start: StartState,
+    /// Roles at GO of the run these nodes were recorded in: lets a later run rename nodes so that roles fall on present ones.
+    /// Empty = not known, names are taken as they stand.
+    pub roles: BTreeMap<NodeName, String>,
     pub faults: Vec<FaultAt>,
 }
 
@@ -186,6 +190,7 @@ impl FaultSequence {
             version: SEQUENCE_VERSION,
             target: target.to_owned(),
             start: StartState::Cold,
+            roles: BTreeMap::new(),
             faults: Vec::new(),
         }
     }

@@ -10,6 +10,7 @@ use super::{
 use crate::ids::{NodeName, StackId};
 use crate::point::{IoPoint, Kind, Pattern, Phase, Place};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Why a text is no fault sequence.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,9 @@ struct SequenceText {
     target: String,
     #[serde(default = "cold")]
     start: String,
+    /// `[roles]`: node = role at GO of the recording run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    roles: BTreeMap<NodeName, String>,
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     faults: Vec<FaultText>,
 }
@@ -128,6 +132,7 @@ impl FaultSequence {
             version: dto.version,
             target: dto.target,
             start: StartState::Cold,
+            roles: dto.roles,
             faults,
         })
     }
@@ -139,6 +144,7 @@ impl FaultSequence {
             version: self.version,
             target: self.target.clone(),
             start: cold(),
+            roles: self.roles.clone(),
             faults: self.faults.iter().map(FaultText::from_fault).collect(),
         };
         // Strings, integers and tables only: nothing in the DTO can fail to serialise.

@@ -142,10 +142,12 @@ pub fn sequence() -> impl Strategy<Value = FaultSequence> {
         1 => (prop_oneof![Just(At::AtOnce), node().prop_map(At::Joined)], aimed())
             .prop_map(|(at, fault)| FaultAt { at, fault }),
     ];
-    vec(fault_at, 0..6).prop_map(|faults| FaultSequence {
+    let roles = prop::collection::btree_map(node(), "[a-z]{1,8}", 0..3);
+    (vec(fault_at, 0..6), roles).prop_map(|(faults, roles)| FaultSequence {
         version: SEQUENCE_VERSION,
         target: "canary".to_owned(),
         start: StartState::Cold,
+        roles,
         faults,
     })
 }
