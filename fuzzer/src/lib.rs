@@ -3,3 +3,6 @@
 //! The only crate where executor and feedback meet. `search` is pure; `campaign` writes files; `fuzz` runs the loop.
 
 pub mod fuzz;
+pub mod cli;
+pub mod targets_cmd;
+pub mod ui;

@@ -1,0 +1,247 @@
+//! The command line as clap definitions: verbs, flags, help texts. Parsed once in [`super::main`].
+//!
+//! AFL's letters where AFL has one (-o -V -E -s -t -x). Refuses to know defaults that need a target or a clock: those are set
+//! where they are used. Verbs that are not there yet stand nowhere here.
+
+use crate::fuzz::{FaultSet, StrategyKind};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// `warren`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "warren",
+    version,
+    about = "A coverage-guided fuzzer whose inputs are faults: crashes, reboots and partitions of a real cluster",
+    after_help = "Exit codes: 0 end, 1 set-up failed, 2 usage, 70 hang, 77 bug, 130 second Ctrl-C.\n\
+                  Ctrl-C once ends gracefully, twice at once. NO_COLOR takes the colours away."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Set a target up, then search for faults that break it until Ctrl-C, a limit or exhaustion
+    Fuzz(FuzzArgs),
+    /// Run fault sequences again and judge each run (an empty sequence is the fault-free run)
+    Replay(ReplayArgs),
+    /// Say what this machine can do, what is missing, and what follows from that
+    Doctor(DoctorArgs),
+    /// List the targets
+    Targets(TargetsArgs),
+    /// Measure what Warren costs on a target: agent, fault tests, kill latency, memory
+    Bench(BenchArgs),
+}
+
+/// What `fuzz`, `replay` and `bench` ask of a target and its slot.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SetupArgs {
+    /// Version of the target (default: the one in its target.toml)
+    #[arg(long = "version", value_name = "V")]
+    pub version: Option<String>,
+    /// Use the paper's clocks ([paper] in target.toml) instead of the short ones
+    #[arg(long)]
+    pub paper: bool,
+    /// JDK to run the target with (default: JAVA_HOME, else java on PATH)
+    #[arg(long, value_name = "HOME")]
+    pub java: Option<PathBuf>,
+    /// Folder of the targets (default: ./targets, else the source folder known at build)
+    #[arg(long, value_name = "DIR")]
+    pub targets: Option<PathBuf>,
+    /// Isolation: 1 root namespaces, 2 user namespaces, 3 plain processes (default: the best that works)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub level: Option<u8>,
+    /// Instrument classes that match, instead of target.toml's `include` (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub include: Vec<String>,
+    /// Do not instrument classes that match, beside target.toml's `exclude` (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+    /// One more dictionary
+    #[arg(short = 'x', value_name = "FILE")]
+    pub dictionary: Option<PathBuf>,
+}
+
+/// `warren fuzz`.
+#[derive(Clone, Debug, Args)]
+pub struct FuzzArgs {
+    /// Name of the target (see `warren targets`)
+    pub target: String,
+    /// Campaign folder (default: out/TARGET)
+    #[arg(short = 'o', value_name = "OUT")]
+    pub out: Option<PathBuf>,
+    /// End after so many seconds of fuzzing, counted from the first fuzzed run
+    #[arg(short = 'V', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: Option<u64>,
+    /// End after so many sequences were tested
+    #[arg(short = 'E', value_name = "RUNS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub runs: Option<u64>,
+    /// Seed of all random choices (default: from the clock)
+    #[arg(short = 's', value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// Limit of one run (default: 20 s or five median fault-free runs, whichever is longer)
+    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
+    pub limit_ms: Option<u64>,
+    /// Search strategy: crashfuzz or random-points
+    #[arg(long, value_name = "NAME", default_value = "crashfuzz")]
+    pub strategy: StrategyKind,
+    /// Faults to draw: any of crash, reboot, partition
+    #[arg(long, value_name = "LIST", default_value = "crash,reboot,partition")]
+    pub faults: FaultSet,
+    /// Most faults in a sequence
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub max_faults: u64,
+    /// No screen: a status line a second
+    #[arg(long)]
+    pub no_ui: bool,
+    /// End at the first finding (exit 77) or hang (exit 70)
+    #[arg(long)]
+    pub exit_on_bug: bool,
+    /// Write the instrumented classes here
+    #[arg(long, value_name = "DIR")]
+    pub dump_classes: Option<PathBuf>,
+    #[command(flatten)]
+    pub setup: SetupArgs,
+}
+
+/// `warren replay`.
+#[derive(Clone, Debug, Args)]
+pub struct ReplayArgs {
+    /// Fault sequences: files of queue/, crashes/, hangs/, or written by hand
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Run each file so many times
+    #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub times: u64,
+    /// Seed of the workload's choices
+    #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Limit of one run (default: 60000)
+    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
+    pub limit_ms: Option<u64>,
+    /// Write the instrumented classes here
+    #[arg(long, value_name = "DIR")]
+    pub dump_classes: Option<PathBuf>,
+    #[command(flatten)]
+    pub setup: SetupArgs,
+}
+
+/// `warren doctor`.
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    /// JDK to look at (default: JAVA_HOME, else java on PATH)
+    #[arg(long, value_name = "HOME")]
+    pub java: Option<PathBuf>,
+}
+
+/// `warren targets`.
+#[derive(Clone, Debug, Args)]
+pub struct TargetsArgs {
+    /// Folder of the targets (default: ./targets, else the source folder known at build)
+    #[arg(long, value_name = "DIR")]
+    pub targets: Option<PathBuf>,
+}
+
+/// `warren bench`.
+#[derive(Clone, Debug, Args)]
+pub struct BenchArgs {
+    /// Name of the target
+    pub target: String,
+    /// Pairs of runs with and without the agent
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub runs: u64,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Seed of the strategy and the workload
+    #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub setup: SetupArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    /// What later work brings must not be promised now.
+    #[test]
+    fn help_names_only_what_is_there() {
+        let mut top = Cli::command();
+        let mut all = top.render_long_help().to_string();
+        for sub in top.get_subcommands_mut() {
+            all.push_str(&sub.render_long_help().to_string());
+        }
+        for absent in [
+            "tmin", "cmin", "whatsup", "resume", "compare", "report", "__slot", " -j", " -M",
+            " -S", " -i ",
+        ] {
+            assert!(!all.contains(absent), "help speaks of `{absent}`");
+        }
+        for there in ["fuzz", "replay", "doctor", "targets", "bench"] {
+            assert!(all.contains(there), "help does not speak of `{there}`");
+        }
+    }
+
+    #[test]
+    fn fuzz_takes_afls_letters() {
+        let cli = Cli::try_parse_from([
+            "warren",
+            "fuzz",
+            "zookeeper",
+            "-o",
+            "o",
+            "-V",
+            "300",
+            "-E",
+            "9",
+            "-s",
+            "7",
+            "-t",
+            "20000",
+            "--faults",
+            "crash,reboot",
+            "--version",
+            "3.5.8",
+            "--strategy",
+            "random-points",
+            "--level",
+            "2",
+        ])
+        .unwrap();
+        let Command::Fuzz(f) = cli.command else {
+            panic!("not fuzz")
+        };
+        assert_eq!((f.seconds, f.runs, f.seed), (Some(300), Some(9), Some(7)));
+        assert_eq!(f.setup.version.as_deref(), Some("3.5.8"));
+        assert_eq!(f.strategy, StrategyKind::RandomPoints);
+        assert!(!f.faults.partition);
+        assert_eq!(f.setup.level, Some(2));
+    }
+
+    #[test]
+    fn refusals() {
+        for bad in [
+            &["warren"][..],
+            &["warren", "fuzz"],
+            &["warren", "fuzz", "x", "-V", "0"],
+            &["warren", "fuzz", "x", "-t", "5"],
+            &["warren", "fuzz", "x", "--faults", "stall"],
+            &["warren", "fuzz", "x", "--strategy", "best"],
+            &["warren", "fuzz", "x", "--level", "4"],
+            &["warren", "replay"],
+            &["warren", "replay", "f", "-n", "0"],
+        ] {
+            assert!(Cli::try_parse_from(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The command line: parses, dispatches to the verbs, turns errors into one text and an exit code.
+//!
+//! Called by `main` after the hidden subcommands. Knows no target and no campaign itself.
+
+pub mod args;
+pub mod exit;
+pub mod signals;
+
+use crate::targets_cmd;
+use args::{Cli, Command};
+use clap::Parser;
+use exit::{CliError, Exit};
+use std::process::ExitCode;
+
+/// Parses the process's arguments and does what they ask.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // --help and --version come this way too, and are no error.
+            let exit = if e.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::End
+            };
+            let _ = e.print();
+            return exit.into();
+        }
+    };
+    match dispatch(&cli.command) {
+        Ok(exit) => exit.into(),
+        Err(e) => {
+            eprintln!("warren: {e}");
+            e.exit.into()
+        }
+    }
+}
+
+fn dispatch(command: &Command) -> Result<Exit, CliError> {
+    match command {
+        Command::Targets(args) => targets_cmd::run(args),
+        Command::Fuzz(_) | Command::Replay(_) | Command::Doctor(_) | Command::Bench(_) => {
+            Err(CliError::setup("this verb is not wired yet"))
+        }
+    }
+}

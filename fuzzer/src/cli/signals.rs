@@ -1,0 +1,53 @@
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks for a graceful end, the second ends at once with 130.
+//!
+//! Called once per process by the verbs that run clusters. Ending at once leaves nothing behind: the slots' inits see end of
+//! file and kill what is theirs.
+
+use crate::cli::exit::{CliError, Exit};
+use crate::ui;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Asked twice means at once. Shared with the screen, where Ctrl-C arrives as a key.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    stop: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Installs the handlers.
+    ///
+    /// # Errors
+    /// The handlers cannot be installed (a second call in one process).
+    pub fn install() -> Result<Self, CliError> {
+        let me = Interrupt::default();
+        let handler = me.clone();
+        ctrlc::set_handler(move || handler.ask())
+            .map_err(|e| CliError::setup(format!("installing the Ctrl-C handler: {e}")))?;
+        Ok(me)
+    }
+
+    /// One more wish to end.
+    pub fn ask(&self) {
+        if self.stop.swap(true, Ordering::SeqCst) {
+            ui::restore_terminal();
+            // Not a return: nothing may hold up a user who asked twice.
+            std::process::exit(i32::from(Exit::SecondInterrupt as u8));
+        }
+        if !ui::is_drawing() {
+            eprintln!("warren: ending after this run (Ctrl-C again ends at once)");
+        }
+    }
+
+    /// The flag for loops and runs.
+    #[must_use]
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Whether an end was asked for.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,112 @@
+//! Times and shares as AFL writes them. Pure.
+
+use crate::fuzz::Snapshot;
+use std::time::Instant;
+
+/// `0 days, 0 hrs, 4 min, 12 sec`.
+pub fn days(ms: u64) -> String {
+    let s = ms / 1000;
+    format!(
+        "{} days, {} hrs, {} min, {} sec",
+        s / 86_400,
+        s / 3600 % 24,
+        s / 60 % 60,
+        s % 60
+    )
+}
+
+/// `0h04m12s`.
+pub fn clock(ms: u64) -> String {
+    let s = ms / 1000;
+    format!("{}h{:02}m{:02}s", s / 3600, s / 60 % 60, s % 60)
+}
+
+/// How long ago, or AFL's words for never.
+pub fn ago(now_ms: u64, at: Option<u64>) -> String {
+    at.map_or_else(
+        || "none seen yet".to_owned(),
+        |t| days(now_ms.saturating_sub(t)),
+    )
+}
+
+/// `82 %`, or `-` when nothing was asked.
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        "-".to_owned()
+    } else {
+        #[allow(clippy::cast_precision_loss)] // counts of runs are far below 2^52
+        let p = part as f64 * 100.0 / whole as f64;
+        format!("{p:.0} %")
+    }
+}
+
+/// `4.76 %` with two digits.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        "-".to_owned()
+    } else {
+        #[allow(clippy::cast_precision_loss)] // map sizes are far below 2^52
+        let p = part as f64 * 100.0 / whole as f64;
+        format!("{p:.2} %")
+    }
+}
+
+/// Runs per second; below one a minute figure reads better.
+pub fn speed(per_sec: f64) -> String {
+    if per_sec >= 1.0 || per_sec <= 0.0 {
+        format!("{per_sec:.2}/sec")
+    } else {
+        format!("{:.1}/min", per_sec * 60.0)
+    }
+}
+
+/// Fuzzing time now: the snapshot's, counted on from the first fuzzed run while the campaign goes on.
+pub fn run_time_ms(s: &Snapshot, now: Instant) -> u64 {
+    match s.fuzz_started {
+        Some(t) if !s.ended => u64::try_from(now.saturating_duration_since(t).as_millis())
+            .unwrap_or(s.run_time_ms)
+            .max(s.run_time_ms),
+        _ => s.run_time_ms,
+    }
+}
+
+/// At most `width` characters, the last one `~` when something was cut off.
+pub fn clip(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('~');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(days(90_061_000), "1 days, 1 hrs, 1 min, 1 sec");
+        assert_eq!(clock(252_000), "0h04m12s");
+        assert_eq!(ago(5000, None), "none seen yet");
+        assert_eq!(ago(65_000, Some(1000)), "0 days, 0 hrs, 1 min, 4 sec");
+        assert_eq!(ago(0, Some(9000)), "0 days, 0 hrs, 0 min, 0 sec");
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(share(0, 0), "-");
+        assert_eq!(share(3, 4), "75 %");
+        assert_eq!(percent(3120, 65_536), "4.76 %");
+        assert_eq!(speed(2.5), "2.50/sec");
+        assert_eq!(speed(0.5), "30.0/min");
+        assert_eq!(speed(0.0), "0.00/sec");
+    }
+
+    #[test]
+    fn clipping() {
+        assert_eq!(clip("abc", 3), "abc");
+        assert_eq!(clip("abcd", 3), "ab~");
+        assert_eq!(clip("äöüß", 3), "äö~");
+    }
+}

@@ -1,0 +1,100 @@
+//! The status line of `--no-ui`: one line with what the screen says first. Pure.
+
+use super::format::{clock, run_time_ms, share, speed};
+use crate::fuzz::Snapshot;
+use std::time::Instant;
+
+/// One line, without a line end.
+#[must_use]
+pub fn status_line(s: &Snapshot, now: Instant) -> String {
+    let doing = if s.current.doing.is_empty() {
+        "waiting"
+    } else {
+        &s.current.doing
+    };
+    if s.learning || s.fuzz_started.is_none() {
+        let phase = if s.current.phase.is_empty() {
+            String::new()
+        } else {
+            format!(", phase {}", s.current.phase)
+        };
+        return format!(
+            "[learning] {doing}{phase} | runs {} cov {}/{}",
+            s.execs, s.coverage, s.map_size
+        );
+    }
+    let i = &s.injected;
+    let now_trying = if s.current.kinds.is_empty() {
+        String::new()
+    } else {
+        let last = s.current.faults.last().map_or("", String::as_str);
+        format!(" | {doing}: {} ({last})", s.current.kinds)
+    };
+    format!(
+        "[{}] runs {} seqs {} {} corpus {} pending {} cov {}/{} (+{}) findings {} hangs {} unknown {} inj 1:{} n:{}{now_trying}",
+        clock(run_time_ms(s, now)),
+        s.execs,
+        s.sequences,
+        speed(s.execs_per_sec),
+        s.corpus,
+        s.pending,
+        s.coverage,
+        s.map_size,
+        s.coverage.saturating_sub(s.coverage_fault_free),
+        s.findings,
+        s.hangs,
+        s.unknowns,
+        share(i.one_fault_full, i.one_fault_asked),
+        share(i.longer_full, i.longer_asked),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzz::{CurrentRun, InjectedRates};
+
+    #[test]
+    fn learning_and_fuzzing() {
+        let mut s = Snapshot {
+            learning: true,
+            execs: 2,
+            coverage: 3000,
+            map_size: 65_536,
+            current: CurrentRun {
+                doing: "learning 2/5".into(),
+                phase: "start".into(),
+                ..CurrentRun::default()
+            },
+            ..Snapshot::default()
+        };
+        assert_eq!(
+            status_line(&s, Instant::now()),
+            "[learning] learning 2/5, phase start | runs 2 cov 3000/65536"
+        );
+        let t = Instant::now();
+        s.learning = false;
+        s.fuzz_started = Some(t);
+        s.run_time_ms = 61_000;
+        s.coverage = 3100;
+        s.coverage_fault_free = 3000;
+        s.sequences = 9;
+        s.execs = 11;
+        s.execs_per_sec = 0.5;
+        s.corpus = 4;
+        s.pending = 300;
+        s.injected = InjectedRates {
+            one_fault_asked: 4,
+            one_fault_full: 3,
+            ..InjectedRates::default()
+        };
+        s.current.doing = "fuzzing".into();
+        s.current.kinds = "crash+reboot".into();
+        s.current.faults = vec!["crash a".into(), "reboot a at X.y".into()];
+        assert_eq!(
+            status_line(&s, t),
+            "[0h01m01s] runs 11 seqs 9 30.0/min corpus 4 pending 300 cov 3100/65536 (+100) findings 0 hangs 0 unknown 0 \
+             inj 1:75 % n:- | fuzzing: crash+reboot (reboot a at X.y)"
+        );
+    }
+}
