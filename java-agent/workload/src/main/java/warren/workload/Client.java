@@ -1,0 +1,157 @@
+package warren.workload;
+
+import java.util.Random;
+
+/**
+ * One client: a name, a place to start from, at most one session, and the only way to make an operation that lands in the
+ * history. Used by one thread at a time (its own, or the command that runs after that thread has ended).
+ */
+public final class Client {
+    /** What an operation does; ends by itself within a bounded time. Any exception means unknown. */
+    public interface Call {
+        Result call() throws Exception;
+    }
+
+    public final String name;
+    public final int index;
+    public final Random random;
+    /** Address that this client's sockets are bound to. */
+    public final String address;
+    private final Runner run;
+    private Node server;
+    private Session session;
+    private boolean doubt;
+    private long lastId;
+
+    // Written by the client's thread, read by the runner.
+    volatile long outcomes;
+    volatile long tailOutcomes;
+    volatile long tailOk;
+
+    Client(Runner run, String name, int index, String address, long seed) {
+        this.run = run;
+        this.name = name;
+        this.index = index;
+        this.address = address;
+        this.random = new Random(seed * 31 + index);
+    }
+
+    /** The server of the session now, null before the first. */
+    public Node server() {
+        return server;
+    }
+
+    /** The open session, or null. */
+    public Session session() {
+        return session;
+    }
+
+    /** Opens a session at this server and records it. A session that is still held is dropped. */
+    public Session open(Node at, long timeoutMs) throws Exception {
+        drop();
+        Session opened = run.driver.open(this, at, timeoutMs);
+        server = at;
+        session = opened;
+        doubt = false;
+        run.history.open(name, opened.id(), at.name);
+        return opened;
+    }
+
+    /**
+     * The open session if it is usable; else a new one at the next living server (one try, which may throw). Clients start at
+     * different servers.
+     */
+    public Session session(long timeoutMs) throws Exception {
+        if (session != null && session.usable()) {
+            return session;
+        }
+        int from = server == null ? index - 1 : server.index;
+        Node next = null;
+        for (int i = 1; i <= run.nodes.size() && (next == null || !next.alive()); i++) {
+            next = run.nodes.get(Math.floorMod(from + i, run.nodes.size()));
+        }
+        server = next;
+        return open(next, timeoutMs);
+    }
+
+    /** Another server has taken over the open session. */
+    public void moved(Node to) {
+        server = to;
+        run.history.move(name, session.id(), to.name);
+    }
+
+    /** The system has ended the open session: nothing of it can happen any more. */
+    public void expired() {
+        if (session != null) {
+            run.history.close(name, session.id(), "expired");
+            session.drop();
+            session = null;
+        }
+    }
+
+    /** Closes the open session with the system's words; records it only when the system confirmed. */
+    public boolean close() {
+        if (session == null) {
+            return true;
+        }
+        boolean closed = session.usable() && session.close();
+        if (closed && !(doubt && !run.driver.closeEndsOperations())) {
+            run.history.close(name, session.id(), null);
+        }
+        session.drop();
+        session = null;
+        return closed;
+    }
+
+    /** Lets go of the session without a word: what is under way in it stays open. */
+    public void drop() {
+        if (session != null) {
+            session.drop();
+            session = null;
+        }
+    }
+
+    /** Makes one operation in the open session: records its begin, does it, records its end. */
+    public Result run(Operation op, Call call) {
+        if (session == null) {
+            throw new IllegalStateException("client " + name + " has no session for " + op.kind + " " + op.key);
+        }
+        op.id = run.history.invoke(name, session.id(), server.name, op);
+        lastId = op.id;
+        Result result;
+        try {
+            result = call.call();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            result = Result.unknown("interrupted");
+        } catch (Exception e) {
+            result = Result.unknown(e.toString());
+        }
+        run.history.done(op.id, result, op.kind.equals("read"));
+        doubt |= result.isUnknown();
+        count(result);
+        return result;
+    }
+
+    /** Id of the operation made last. */
+    public long lastId() {
+        return lastId;
+    }
+
+    /** An outcome that never became an operation: no session could be opened. Counts for the tail, not for the history. */
+    void fruitless() {
+        count(null);
+    }
+
+    private void count(Result result) {
+        boolean ok = result != null && result.isOk();
+        outcomes++;
+        if (run.inTail()) {
+            if (ok) {
+                tailOk++;
+            }
+            tailOutcomes++;
+        }
+        run.counted(ok);
+    }
+}

@@ -1,0 +1,38 @@
+package warren.workload;
+
+/**
+ * What a target's author writes: how to open a session, the steps, one traffic operation, reads, and what can be seen of the
+ * system at the end. {@link Runner} calls it and does everything else (commands, threads, history, deadlines, the tail).
+ * Every method must end by itself in a bounded time; whatever it throws is caught.
+ */
+public abstract class Driver {
+    /** The port clients connect to, on every node. */
+    public abstract int port();
+
+    /** Opens a session at one server. Throws when it cannot be had in time; must leave nothing behind then. */
+    public abstract Session open(Client client, Node at, long timeoutMs) throws Exception;
+
+    /** Before GO, with a session open for every client: what the steps and the traffic need. */
+    public void setup(Runner run) throws Exception {
+    }
+
+    /** The fixed steps, after GO. Tolerates faults: an operation that fails is an outcome, not an exception. */
+    public abstract void steps(Runner run) throws Exception;
+
+    /** One operation of the traffic, made by {@link Client#run}. May throw when no session can be had. */
+    public abstract void traffic(Client client) throws Exception;
+
+    /** A few reads in the session that was just opened at a rebooted server. */
+    public abstract void probe(Client client) throws Exception;
+
+    /** One write and one read that both must be ok, in the client's session. Throws when they are not. */
+    public abstract void serve(Client client) throws Exception;
+
+    /** Whether the confirmed end of a session also ends what was still under way in it. */
+    public boolean closeEndsOperations() {
+        return false;
+    }
+
+    /** Everything to be seen of the healed system. @return whether it is complete */
+    public abstract boolean observe(Runner run, Observations out, boolean durable) throws Exception;
+}

@@ -1,0 +1,400 @@
+package warren.workload;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * The workload process: obeys the command word (CONNECT, GO, STOP, DEGRADED, HEALED, CHECK, CHECK_DURABLE, EXIT), runs the
+ * clients on daemon threads, writes history and observations. A target's main method calls {@link #main}. No command waits for
+ * ever: each has a limit, after which a thread that still hangs is left behind and said so.
+ */
+public final class Runner {
+    private static final int TAIL_OUTCOMES = 40;
+    private static final int TAIL_OK = 10;
+    private static final long TAIL_NS = 3_000_000_000L;
+    /** After so many outcomes without a tail in sight a client paces itself: live traffic, not a load test. */
+    private static final int PACE_AFTER = 200;
+    private static final long PACE_NS = 8_000_000L;
+    private static final long POLL_NS = 500_000L;
+
+    /** In the order of target.toml. */
+    public final List<Node> nodes;
+    /** The clients that make traffic, client 1 first. */
+    public final List<Client> clients;
+    final Driver driver;
+    final History history;
+    final Observations observations;
+    private final WorkloadPage page;
+    private final String network;
+    private final long operationMs;
+    private final long serveMs;
+    private int extras;
+    private volatile boolean stopping;
+    private volatile long tailFrom;
+    private long countedOk;
+    private long countedAll;
+    private final List<Thread> traffic = new ArrayList<>();
+    private Prober prober;
+
+    private Runner(String[] args, Driver driver) throws Exception {
+        if (args.length < 4) {
+            throw new IllegalArgumentException("usage: <workload.page> <root> <clients> <node>=<address> ...");
+        }
+        page = new WorkloadPage(args[0]);
+        history = new History(args[1] + "/history.jsonl");
+        observations = new Observations(args[1] + "/observations.jsonl");
+        this.driver = driver;
+        List<Node> named = new ArrayList<>();
+        for (int i = 3; i < args.length; i++) {
+            int sign = args[i].indexOf('=');
+            if (sign < 1) {
+                throw new IllegalArgumentException("node `" + args[i] + "`: write <name>=<address>");
+            }
+            named.add(new Node(args[i].substring(0, sign), args[i].substring(sign + 1), i - 3, page));
+        }
+        nodes = Collections.unmodifiableList(named);
+        String first = nodes.get(0).address;
+        network = first.substring(0, first.lastIndexOf('.') + 1);
+        int count = Integer.parseInt(args[2]);
+        extras = count;
+        List<Client> made = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            made.add(new Client(this, "client-" + (i + 1), i, network + (101 + i), page.seed()));
+        }
+        clients = Collections.unmodifiableList(made);
+        long session = number("session_ms", 4000);
+        operationMs = number("operation_ms", Math.max(2000, session));
+        serveMs = number("serve_ms", Math.max(10_000, 2 * session + 20 * number("tick_ms", 500)));
+    }
+
+    /** Runs a workload program to its end. Never returns. */
+    public static void main(String[] args, Driver driver) {
+        try {
+            new Runner(args, driver).obey();
+            Runtime.getRuntime().halt(0);
+        } catch (Throwable e) {
+            System.out.println("workload: " + e);
+            System.out.flush();
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    /** A value of [workload.options] or of [clock]. */
+    public static String option(String key, String otherwise) {
+        return System.getProperty("warren." + key, otherwise);
+    }
+
+    public static long number(String key, long otherwise) {
+        String text = option(key, null);
+        return text == null ? otherwise : Long.parseLong(text);
+    }
+
+    /** One more client, for steps or checks, that makes no traffic. */
+    public synchronized Client extra(String name) {
+        int index = extras++;
+        return new Client(this, name, index, network + (101 + index % 100), page.seed());
+    }
+
+    public List<Node> alive() {
+        List<Node> living = new ArrayList<>();
+        for (Node node : nodes) {
+            if (node.alive()) {
+                living.add(node);
+            }
+        }
+        return living;
+    }
+
+    /** True once the fixed steps and the traffic should end. */
+    public boolean stopping() {
+        return stopping || page.command() >= WorkloadPage.STOP || past(page.deadline());
+    }
+
+    private static boolean past(long time) {
+        return time != 0 && System.nanoTime() - time >= 0;
+    }
+
+    private void obey() {
+        int last = 0;
+        while (true) {
+            int command = page.command();
+            if (command == last) {
+                LockSupport.parkNanos(POLL_NS);
+                continue;
+            }
+            // GO ends by itself when STOP comes: no command between may be lost.
+            last = command;
+            if (command == WorkloadPage.EXIT) {
+                page.done(command);
+                return;
+            }
+            try {
+                perform(command);
+            } catch (Exception e) {
+                System.out.println("command " + command + ": " + e);
+                System.out.flush();
+                page.error();
+            }
+            page.done(command);
+        }
+    }
+
+    private void perform(int command) throws Exception {
+        switch (command) {
+            case WorkloadPage.CONNECT:
+                history.phase("setup");
+                connect();
+                break;
+            case WorkloadPage.GO:
+                history.phase("test");
+                go();
+                break;
+            case WorkloadPage.STOP:
+                stopping = true;
+                endTraffic();
+                break;
+            case WorkloadPage.DEGRADED:
+                stopping = true;
+                history.phase("degraded");
+                endTraffic();
+                serve("degraded");
+                break;
+            case WorkloadPage.HEALED:
+                stopping = true;
+                history.phase("healed");
+                endTraffic();
+                serve("healed");
+                progress();
+                if (prober != null) {
+                    prober.stop();
+                }
+                closeAll();
+                break;
+            case WorkloadPage.CHECK:
+            case WorkloadPage.CHECK_DURABLE:
+                history.phase("final");
+                check(command == WorkloadPage.CHECK_DURABLE);
+                break;
+            default:
+                throw new IllegalStateException("unknown command word " + command);
+        }
+    }
+
+    private void connect() throws Exception {
+        prober = new Prober(this);
+        long limit = System.nanoTime() + 30_000_000_000L;
+        List<Thread> threads = new ArrayList<>();
+        final List<String> failures = Collections.synchronizedList(new ArrayList<String>());
+        for (final Client client : clients) {
+            threads.add(start("connect-" + client.name, () -> {
+                String failure = until(limit, null, () -> client.session(operationMs));
+                if (failure != null) {
+                    failures.add(client.name + ": " + failure);
+                }
+            }));
+        }
+        join(threads, limit);
+        if (!failures.isEmpty()) {
+            throw new IllegalStateException("clients could not connect: " + failures);
+        }
+        driver.setup(this);
+    }
+
+    private void go() throws Exception {
+        prober.start();
+        Thread steps = start("steps", () -> {
+            try {
+                driver.steps(this);
+            } catch (Exception e) {
+                System.out.println("fixed steps ended early: " + e);
+            }
+        });
+        while (steps.isAlive() && !stopping()) {
+            LockSupport.parkNanos(POLL_NS);
+        }
+        steps.join(operationMs);
+        page.fixedDone(System.nanoTime());
+        long fixedDone = System.nanoTime();
+        for (final Client client : clients) {
+            traffic.add(start("traffic-" + client.name, () -> trafficLoop(client)));
+        }
+        while (!stopping()) {
+            long faults = page.faultsDone();
+            if (faults != 0 && tailFrom == 0) {
+                tailFrom = Math.max(faults, fixedDone);
+            }
+            if (tailFrom != 0 && (tailsDone() || System.nanoTime() - tailFrom >= TAIL_NS)) {
+                break;
+            }
+            LockSupport.parkNanos(POLL_NS);
+        }
+        stopping = true;
+        endTraffic();
+    }
+
+    private void trafficLoop(Client client) {
+        while (!stopping()) {
+            try {
+                driver.traffic(client);
+            } catch (Exception e) {
+                client.drop();
+                client.fruitless();
+                LockSupport.parkNanos(PACE_NS);
+            }
+            if (tailFrom == 0 && client.outcomes > PACE_AFTER) {
+                long until = System.nanoTime() + PACE_NS;
+                while (page.faultsDone() == 0 && !stopping() && System.nanoTime() - until < 0) {
+                    LockSupport.parkNanos(POLL_NS);
+                }
+            }
+        }
+    }
+
+    boolean inTail() {
+        return tailFrom != 0;
+    }
+
+    synchronized void counted(boolean ok) {
+        countedAll++;
+        if (ok) {
+            countedOk++;
+        }
+        page.operations(countedOk, countedAll);
+    }
+
+    private boolean tailsDone() {
+        for (Client client : clients) {
+            if (client.tailOutcomes < TAIL_OUTCOMES || client.tailOk < TAIL_OK) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Waits for the clients' threads; one that hangs is left behind and named. */
+    private void endTraffic() throws InterruptedException {
+        join(traffic, System.nanoTime() + (operationMs + 1000) * 1_000_000L);
+        for (Thread thread : traffic) {
+            if (thread.isAlive()) {
+                System.out.println(thread.getName() + " still waits in an operation and is left behind");
+            }
+        }
+        traffic.removeIf(thread -> !thread.isAlive());
+    }
+
+    private boolean leftBehind(Client client) {
+        for (Thread thread : traffic) {
+            if (thread.getName().equals("traffic-" + client.name)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Liveness, degraded and healed: a new session at each living node writes and reads. */
+    private void serve(final String phase) throws InterruptedException {
+        final long began = System.nanoTime();
+        final long limit = began + serveMs * 1_000_000L;
+        List<Thread> threads = new ArrayList<>();
+        for (final Node node : alive()) {
+            final Client client = extra("serve-" + phase + "-" + node.name);
+            threads.add(start(client.name, () -> {
+                String failure = until(limit, node, () -> {
+                    client.open(node, operationMs);
+                    driver.serve(client);
+                });
+                client.close();
+                // A node that has died meanwhile is asked nothing; whether it may die is another check's question.
+                if (failure == null || node.alive()) {
+                    observations.serve(phase, node.name, failure == null, since(began), failure);
+                }
+            }));
+        }
+        join(threads, limit + 2_000_000_000L);
+        for (Thread thread : threads) {
+            if (thread.isAlive()) {
+                observations.incomplete("serve", thread.getName() + " did not come back");
+            }
+        }
+    }
+
+    private void progress() throws InterruptedException {
+        final long began = System.nanoTime();
+        final long limit = began + serveMs * 1_000_000L;
+        List<Thread> threads = new ArrayList<>();
+        for (final Client client : clients) {
+            if (leftBehind(client)) {
+                observations.progress("healed", client.name, false, 0, "its thread still waits in an operation");
+                continue;
+            }
+            threads.add(start("progress-" + client.name, () -> {
+                String failure = until(limit, null, () -> {
+                    client.session(operationMs);
+                    driver.serve(client);
+                });
+                observations.progress("healed", client.name, failure == null, since(began), failure);
+            }));
+        }
+        join(threads, limit + 2_000_000_000L);
+    }
+
+    private void closeAll() throws InterruptedException {
+        List<Thread> threads = new ArrayList<>();
+        for (final Client client : clients) {
+            if (!leftBehind(client)) {
+                threads.add(start("close-" + client.name, client::close));
+            }
+        }
+        join(threads, System.nanoTime() + operationMs * 1_000_000L);
+    }
+
+    private void check(boolean durable) throws Exception {
+        observations.durable(durable);
+        boolean complete = false;
+        try {
+            complete = driver.observe(this, observations, durable);
+        } catch (Exception e) {
+            observations.incomplete(durable ? "durability" : "replicas", e.toString());
+        }
+        observations.round(durable ? "durable" : "final", complete);
+    }
+
+    interface Step {
+        void run() throws Exception;
+    }
+
+    /** Repeats a step until it succeeds, the limit passes, or the node it is about has died. @return null or the last failure */
+    private static String until(long limit, Node about, Step step) {
+        while (true) {
+            try {
+                step.run();
+                return null;
+            } catch (Exception e) {
+                if (System.nanoTime() - limit >= 0 || about != null && !about.alive()) {
+                    return e.toString();
+                }
+                LockSupport.parkNanos(10_000_000L);
+            }
+        }
+    }
+
+    private static long since(long began) {
+        return (System.nanoTime() - began) / 1_000_000L;
+    }
+
+    static Thread start(String name, Runnable body) {
+        Thread thread = new Thread(body, name);
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+
+    private static void join(List<Thread> threads, long limit) throws InterruptedException {
+        for (Thread thread : threads) {
+            long left = (limit - System.nanoTime()) / 1_000_000L;
+            thread.join(Math.max(1, left));
+        }
+    }
+}
