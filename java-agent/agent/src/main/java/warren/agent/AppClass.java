@@ -1,0 +1,144 @@
+package warren.agent;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.zip.CRC32;
+import org.objectweb.asm.ClassReader;
+import org.objectweb.asm.ClassVisitor;
+import org.objectweb.asm.ClassWriter;
+import org.objectweb.asm.MethodTooLargeException;
+import org.objectweb.asm.MethodVisitor;
+import org.objectweb.asm.Opcodes;
+import warren.runtime.Conf;
+import warren.runtime.Glob;
+import warren.runtime.Hook;
+
+/**
+ * One application class, changed: bytes in, bytes out, no state; the same at load time ({@link AppTransformer}) and offline
+ * ({@link Instrument}), so that ids agree.
+ */
+final class AppClass {
+    static final int API = Opcodes.ASM9;
+
+    /** The changed class; null if it failed. */
+    byte[] bytes;
+    boolean covered;
+    boolean failed;
+    final List<String> warnings = new ArrayList<>();
+
+    private AppClass() {}
+
+    /** Returns null if nothing is to change in this class. {@code name} has slashes. */
+    static AppClass transform(String name, byte[] original, Conf conf) {
+        String dotted = name.replace('/', '.');
+        boolean included = conf.included(dotted);
+        Hook[] hooks = hooksOf(dotted, conf);
+        if (!included && hooks.length == 0) {
+            return null;
+        }
+        AppClass result = new AppClass();
+        result.covered = included;
+        Set<String> leftAlone = new HashSet<>();
+        while (true) {
+            try {
+                result.bytes = write(original, included, hooks, leftAlone, result);
+                return result;
+            } catch (MethodTooLargeException e) {
+                String key = e.getMethodName() + e.getDescriptor();
+                if (!leftAlone.add(key)) {
+                    result.failed = true;
+                    result.warnings.add("class " + dotted + " stays as it is: method " + key + " is over 64 KiB");
+                    return result;
+                }
+                result.warnings.add("method " + dotted + "." + key + " stays as it is: with probes it would be over 64 KiB");
+            } catch (Throwable t) {
+                result.failed = true;
+                result.warnings.add("class " + dotted + " stays as it is: " + t);
+                return result;
+            }
+        }
+    }
+
+    private static Hook[] hooksOf(String dotted, Conf conf) {
+        List<Hook> found = null;
+        for (Hook hook : conf.hooks) {
+            if (Glob.matches(hook.classGlob, dotted)) {
+                found = found == null ? new ArrayList<Hook>() : found;
+                found.add(hook);
+            }
+        }
+        return found == null ? new Hook[0] : found.toArray(new Hook[0]);
+    }
+
+    /** Half of a probe's id: the class's own bytes, so that another version of a class has other slots. */
+    private static int hash(byte[] bytes) {
+        CRC32 crc = new CRC32();
+        crc.update(bytes, 0, bytes.length);
+        return (int) crc.getValue() * 31 + bytes.length;
+    }
+
+    private static byte[] write(byte[] original, boolean included, Hook[] hooks, Set<String> leftAlone, AppClass result) {
+        ClassReader reader = new ClassReader(original);
+        ClassWriter writer = new ClassWriter(reader, 0);
+        Visitor visitor = new Visitor(writer, hash(original), included, hooks, leftAlone);
+        reader.accept(visitor, 0);
+        for (int i = 0; i < hooks.length; i++) {
+            if (!visitor.found[i] && hooks[i].classGlob.indexOf('*') < 0) {
+                result.warnings.add("dictionary hook " + hooks[i].method + " matched no method of its class");
+            }
+        }
+        return writer.toByteArray();
+    }
+
+    private static final class Visitor extends ClassVisitor {
+        private final int hash;
+        private final boolean included;
+        private final Hook[] hooks;
+        private final boolean[] found;
+        private final Set<String> leftAlone;
+        private boolean frames;
+
+        Visitor(ClassVisitor next, int hash, boolean included, Hook[] hooks, Set<String> leftAlone) {
+            super(API, next);
+            this.hash = hash;
+            this.included = included;
+            this.hooks = hooks;
+            this.found = new boolean[hooks.length];
+            this.leftAlone = leftAlone;
+        }
+
+        @Override
+        public void visit(int version, int access, String name, String signature, String superName, String[] interfaces) {
+            frames = (version & 0xffff) >= 50;
+            super.visit(version, access, name, signature, superName, interfaces);
+        }
+
+        @Override
+        public MethodVisitor visitMethod(int access, String name, String desc, String signature, String[] exceptions) {
+            MethodVisitor mv = super.visitMethod(access, name, desc, signature, exceptions);
+            if (mv == null || (access & (Opcodes.ACC_ABSTRACT | Opcodes.ACC_NATIVE)) != 0 || leftAlone.contains(name + desc)) {
+                return mv;
+            }
+            // Outermost last: the reader drives the dictionary hook, which drives the probes; a hook's own branch gets no probe.
+            MethodVisitor out = mv;
+            List<Hook> mine = null;
+            for (int i = 0; i < hooks.length; i++) {
+                if (Glob.matches(hooks[i].methodGlob, name) && !name.equals("<clinit>") && !name.equals("<init>")) {
+                    mine = mine == null ? new ArrayList<Hook>() : mine;
+                    mine.add(hooks[i]);
+                    found[i] = true;
+                }
+            }
+            if (mine != null) {
+                out = new MessageHooks(out, access, desc, mine.toArray(new Hook[0]), frames);
+            }
+            if (included) {
+                int method = hash ^ (name + desc).hashCode() * 0x9E3779B1;
+                out = new Probes(out, method, frames);
+            }
+            return out;
+        }
+    }
+}

@@ -1,0 +1,107 @@
+package warren.agent;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.util.Enumeration;
+import java.util.zip.CRC32;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipFile;
+import java.util.zip.ZipOutputStream;
+import warren.runtime.Conf;
+
+/**
+ * Offline instrumentation: {@code java -cp agent.jar:runtime.jar warren.agent.Instrument instrument <conf> <in.jar> <out.jar>}. The
+ * same changes and the same ids as at load time. Prints the number of changed classes and one line per warning; exit 1 and no output
+ * file when a jar cannot be read or written.
+ */
+public final class Instrument {
+    private Instrument() {}
+
+    public static void main(String[] args) {
+        if (args.length < 4 || args.length % 2 != 0 || !args[0].equals("instrument")) {
+            System.err.println("usage: instrument <agent.conf> <in.jar> <out.jar> [<in.jar> <out.jar>]...");
+            System.exit(2);
+        }
+        try {
+            Conf conf = Conf.read(new File(args[1]));
+            for (int i = 2; i < args.length; i += 2) {
+                int changed = jar(conf, new File(args[i]), new File(args[i + 1]));
+                System.out.println(changed + " classes " + args[i + 1]);
+            }
+        } catch (IOException e) {
+            System.err.println("warren instrument: " + e);
+            System.exit(1);
+        }
+    }
+
+    /** Returns how many classes were changed for coverage. The output appears whole or not at all. */
+    static int jar(Conf conf, File in, File out) throws IOException {
+        File part = new File(out.getPath() + ".part" + System.nanoTime());
+        int changed = 0;
+        try (ZipFile zip = new ZipFile(in);
+                OutputStream file = new FileOutputStream(part);
+                ZipOutputStream to = new ZipOutputStream(new java.io.BufferedOutputStream(file))) {
+            Enumeration<? extends ZipEntry> entries = zip.entries();
+            while (entries.hasMoreElements()) {
+                ZipEntry entry = entries.nextElement();
+                String name = entry.getName();
+                if (signature(name)) {
+                    continue;
+                }
+                byte[] bytes = all(zip.getInputStream(entry));
+                if (name.endsWith(".class") && !name.startsWith("META-INF/")) {
+                    AppClass result = AppClass.transform(name.substring(0, name.length() - 6), bytes, conf);
+                    if (result != null) {
+                        for (String warning : result.warnings) {
+                            System.out.println("warning: " + warning);
+                        }
+                        if (!result.failed) {
+                            bytes = result.bytes;
+                            changed += result.covered ? 1 : 0;
+                        }
+                    }
+                }
+                // Stored, not deflated: class loading from it costs less CPU in every node.
+                ZipEntry copy = new ZipEntry(name);
+                copy.setTime(entry.getTime());
+                copy.setMethod(ZipEntry.STORED);
+                copy.setSize(bytes.length);
+                CRC32 crc = new CRC32();
+                crc.update(bytes, 0, bytes.length);
+                copy.setCrc(crc.getValue());
+                to.putNextEntry(copy);
+                to.write(bytes);
+                to.closeEntry();
+            }
+        } catch (IOException e) {
+            part.delete();
+            throw new IOException(in + ": " + e.getMessage(), e);
+        }
+        if (!part.renameTo(out)) {
+            part.delete();
+            throw new IOException("cannot write " + out);
+        }
+        return changed;
+    }
+
+    /** Signatures do not fit changed classes. */
+    private static boolean signature(String name) {
+        return name.startsWith("META-INF/")
+                && (name.endsWith(".SF") || name.endsWith(".RSA") || name.endsWith(".DSA") || name.endsWith(".EC"));
+    }
+
+    private static byte[] all(InputStream in) throws IOException {
+        try (InputStream from = in) {
+            ByteArrayOutputStream out = new ByteArrayOutputStream();
+            byte[] buffer = new byte[8192];
+            for (int n = from.read(buffer); n > 0; n = from.read(buffer)) {
+                out.write(buffer, 0, n);
+            }
+            return out.toByteArray();
+        }
+    }
+}

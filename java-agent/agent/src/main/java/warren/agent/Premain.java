@@ -1,0 +1,68 @@
+package warren.agent;
+
+import java.io.File;
+import java.lang.instrument.Instrumentation;
+import warren.runtime.Build;
+import warren.runtime.Conf;
+import warren.runtime.Control;
+import warren.runtime.Link;
+
+/**
+ * Start of the agent in a node: {@code -javaagent:agent.jar=<SHM>/agent.conf,<node>}. Maps the pages, changes the JRE's classes, and
+ * registers the transformer of application classes unless every class path entry was instrumented before.
+ *
+ * <p>Refuses to start the JVM when the pages cannot be mapped; a JRE hook that finds nothing to change is state 3 with its name.
+ */
+public final class Premain {
+    private static final int HOOKED = 2;
+    private static final int REFUSED = 3;
+
+    private Premain() {}
+
+    public static void premain(String args, Instrumentation inst) throws Exception {
+        int comma = args == null ? -1 : args.lastIndexOf(',');
+        if (comma < 0) {
+            throw new IllegalArgumentException("expected -javaagent:<agent.jar>=<agent.conf>,<node>, got: " + args);
+        }
+        if (Link.class.getClassLoader() != null) {
+            throw new IllegalStateException("the runtime jar is not on the boot class path: add -Xbootclasspath/a:<runtime.jar>");
+        }
+        File file = new File(args.substring(0, comma));
+        Conf conf = Conf.read(file);
+        Link.start(file, conf, args.substring(comma + 1), Build.HASH);
+        String missing = JreHooks.install(inst, conf);
+        if (missing != null) {
+            Link.warn("refused: hook " + missing + " found nothing to change in Java " + System.getProperty("java.version"));
+            Link.set(Link.AGENT_STATE, REFUSED);
+            return;
+        }
+        if (!allInstrumented(conf)) {
+            inst.addTransformer(new AppTransformer(conf), false);
+        }
+        Control.enable();
+        Link.set(Link.AGENT_STATE, HOOKED);
+    }
+
+    /** True if every class path entry was instrumented before: then no transformer of application classes is needed at all. */
+    static boolean allInstrumented(Conf conf) {
+        if (conf.instrumented.length == 0) {
+            return false;
+        }
+        String path = System.getProperty("java.class.path");
+        int from = 0;
+        while (from <= path.length()) {
+            int end = path.indexOf(File.pathSeparatorChar, from);
+            end = end < 0 ? path.length() : end;
+            String entry = path.substring(from, end);
+            boolean known = entry.isEmpty() || entry.endsWith("warren-agent.jar");
+            for (String jar : conf.instrumented) {
+                known |= jar.equals(entry);
+            }
+            if (!known) {
+                return false;
+            }
+            from = end + 1;
+        }
+        return true;
+    }
+}

@@ -1,0 +1,87 @@
+package warren.runtime;
+
+import java.net.SocketException;
+
+/**
+ * What methods named by the dictionary call: a whole message is sent or received (hook lines of agent.conf). Knows the hooks by the
+ * number that stands in the changed class; a number it does not know (an older dictionary) does nothing.
+ */
+public final class Dict {
+    private static Hook[] hooks = {};
+
+    private Dict() {}
+
+    static void start(Conf conf) {
+        hooks = conf.hooks;
+    }
+
+    /**
+     * At the entry of a hooked method.
+     *
+     * @return true if the method is to return at once: the message is lost
+     */
+    public static boolean enter(int id, Object self, Object[] args) throws SocketException {
+        return run(id, self, args, null, Kinds.BEFORE);
+    }
+
+    /** Before a hooked method returns; {@code ret} is null for void and primitive results. */
+    public static void exit(Object ret, int id, Object self, Object[] args) throws SocketException {
+        run(id, self, args, ret, Kinds.AFTER);
+    }
+
+    private static boolean run(int id, Object self, Object[] args, Object ret, int place) throws SocketException {
+        if (!Points.on) {
+            return false;
+        }
+        Hook hook = null;
+        for (Hook h : hooks) {
+            if (h.id == id) {
+                hook = h;
+            }
+        }
+        if (hook == null) {
+            return false;
+        }
+        int ticket = Guard.enter();
+        if (ticket < 0) {
+            return false;
+        }
+        int action = Kinds.GO_ON;
+        try {
+            Stack stack = Stacks.capture();
+            if (stack.point) {
+                Peers peer = Peers.NONE;
+                int detail = 0;
+                try {
+                    if (hook.peer != null) {
+                        peer = Peers.ofValue(hook.peer.eval(self, args, ret));
+                    }
+                    if (hook.message != null) {
+                        detail = detail(hook.message.eval(self, args, ret));
+                    }
+                } catch (Throwable t) {
+                    Link.count(Link.ERRORS); // a failing expression gives no text, the point stays
+                }
+                boolean skippable = hook.skippable && place == Kinds.BEFORE && hook.kind == Kinds.MSG_SEND;
+                action = Points.point(hook.kind, place, stack, peer.ip, peer.text, detail, 0, false, skippable);
+            }
+        } catch (Throwable t) {
+            Link.count(Link.ERRORS);
+        } finally {
+            Guard.exit(ticket);
+        }
+        if (action == Kinds.THROW) {
+            throw new SocketException("Broken pipe (warren: this message was made to fail)");
+        }
+        return action == Kinds.LOSE;
+    }
+
+    private static int detail(Object value) {
+        if (value == null) {
+            return 0;
+        }
+        boolean plain = value instanceof CharSequence || value instanceof Number || value instanceof Boolean
+                || value instanceof Character || value instanceof Enum;
+        return Intern.text(plain ? value.toString() : value.getClass().getName());
+    }
+}

@@ -1,0 +1,121 @@
+package warren.runtime;
+
+import java.io.IOException;
+
+/**
+ * One dictionary hook: a method that sends or receives a whole message (a `hook` line of agent.conf). Made by {@link Conf}; the
+ * transformer asks it where to insert calls, {@link Dict} what to record there.
+ */
+public final class Hook {
+    /** Stands in the changed class; stable for the same line, so offline jars fit any later run. */
+    public final int id;
+    public final String line;
+    public final String method;
+    public final String classGlob;
+    public final String methodGlob;
+    public final int kind;
+    public final boolean before;
+    public final boolean after;
+    public final boolean skippable;
+    public final Expr message;
+    public final Expr peer;
+
+    private Hook(String line, String method, int kind, boolean before, boolean after, boolean skippable, Expr message, Expr peer) {
+        this.line = line;
+        this.method = method;
+        int dot = method.lastIndexOf('.');
+        this.classGlob = method.substring(0, dot);
+        this.methodGlob = method.substring(dot + 1);
+        this.kind = kind;
+        this.before = before;
+        this.after = after;
+        this.skippable = skippable;
+        this.message = message;
+        this.peer = peer;
+        long h = Fnv.of(line);
+        this.id = (int) (h ^ (h >>> 32));
+    }
+
+    static Hook parse(String line) throws IOException {
+        String[] words = split(line);
+        String method = words[0];
+        if (method.lastIndexOf('.') <= 0) {
+            throw new IOException("`" + method + "` is not class.method");
+        }
+        int kind = 0;
+        String place = null;
+        boolean skippable = false;
+        Expr message = null;
+        Expr peer = null;
+        for (int i = 1; i < words.length; i++) {
+            int eq = words[i].indexOf('=');
+            String key = eq < 0 ? words[i] : words[i].substring(0, eq);
+            String value = eq < 0 ? "" : words[i].substring(eq + 1);
+            switch (key) {
+                case "kind":
+                    kind = value.equals("msg-send") ? Kinds.MSG_SEND : value.equals("msg-receive") ? Kinds.MSG_RECEIVE : 0;
+                    break;
+                case "place":
+                    place = value;
+                    break;
+                case "skippable":
+                    skippable = value.equals("true");
+                    break;
+                case "message":
+                    message = value.isEmpty() ? null : Expr.parse(value);
+                    break;
+                case "peer":
+                    peer = value.isEmpty() ? null : Expr.parse(value);
+                    break;
+                default:
+                    throw new IOException("unknown key `" + key + "` of a hook");
+            }
+        }
+        if (kind == 0) {
+            throw new IOException("a hook's kind is msg-send or msg-receive");
+        }
+        if (place == null) {
+            place = kind == Kinds.MSG_SEND ? "before" : "after";
+        }
+        boolean both = place.equals("both");
+        if (!both && !place.equals("before") && !place.equals("after")) {
+            throw new IOException("a hook's place is before, after or both");
+        }
+        return new Hook(line, method, kind, both || place.equals("before"), both || place.equals("after"), skippable, message, peer);
+    }
+
+    /** Words separated by spaces; a quoted text keeps its spaces. */
+    private static String[] split(String line) {
+        java.util.ArrayList<String> words = new java.util.ArrayList<>();
+        StringBuilder word = new StringBuilder();
+        boolean quoted = false;
+        for (int i = 0; i < line.length(); i++) {
+            char c = line.charAt(i);
+            if (c == '\'') {
+                quoted = !quoted;
+            }
+            if (c == ' ' && !quoted) {
+                if (word.length() > 0) {
+                    words.add(word.toString());
+                    word.setLength(0);
+                }
+            } else {
+                word.append(c);
+            }
+        }
+        if (word.length() > 0) {
+            words.add(word.toString());
+        }
+        return words.toArray(new String[0]);
+    }
+
+    /** Highest argument index its expressions use, or -1. */
+    public int highestArgument() {
+        return Math.max(message == null ? -1 : message.argument(), peer == null ? -1 : peer.argument());
+    }
+
+    /** True if an expression uses argument {@code n}. */
+    public boolean uses(int n) {
+        return (message != null && message.argument() == n) || (peer != null && peer.argument() == n);
+    }
+}

@@ -1,0 +1,148 @@
+package warren.runtime;
+
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * The I/O point: counted, matched against the plan, recorded, held. Called by the hook entries in {@link Files}, {@link Net} and
+ * {@link Dict}, always inside the {@link Guard}. It never throws into the target: its answer says what the entry has to do.
+ */
+final class Points {
+    private static final int DURING = 1;
+    private static final int MATCHED = 2;
+    private static final int BACKGROUND = 4;
+    private static final int SKIPPED = 8;
+    private static final int THROWN = 16;
+    private static final long PARK_NS = 200_000;
+    private static final long CANCELLED = 0xffff_ffffL;
+
+    /** False until premain is done: the agent's own start-up makes no points. */
+    static volatile boolean on;
+
+    private static volatile int role;
+
+    private Points() {}
+
+    /** Starts (or, in tests, stops) making points. */
+    static void enable(boolean value) {
+        on = value;
+    }
+
+    /**
+     * One point.
+     *
+     * @param peerIp address of the other end for sends, else 0: decides about cuts
+     * @param throwable true if a cut in mode `throw` is to throw here (JRE sends; a message's own JRE send below it throws)
+     * @param skippable true if the caller can skip a whole message
+     * @return {@link Kinds#GO_ON}, {@link Kinds#THROW} or {@link Kinds#LOSE}
+     */
+    static int point(int kind, int place, Stack stack, int peerIp, int peer, int detail, long bytes, boolean throwable,
+            boolean skippable) {
+        long time = System.nanoTime();
+        Mem run = Link.run;
+        Mem node = Link.node;
+        if (stack.role != 0 && stack.role != role) {
+            role = stack.role;
+            node.put(Link.ROLE, stack.role);
+        }
+        int nodeRole = role;
+        long state = run.get(Link.STATE);
+        int interval = interval(state);
+        long occurrence = Occurrences.arrive(stack, kind, place, interval);
+        if ((int) (occurrence >>> 32) != interval) {
+            state = run.get(Link.STATE);
+        }
+        int phase = (int) (state >>> 32);
+        int current = (int) state;
+        int index = Plan.current().match(stack, kind, place, phase, current, occurrence, nodeRole);
+        boolean won = index >= 0 && claim(index, (int) node.get(16));
+        int flags = won ? MATCHED : during(current) ? DURING : 0;
+        if (stack.background) {
+            flags |= BACKGROUND;
+            int n = (int) occurrence;
+            if (!won && (n & (n - 1)) != 0) {
+                return Net.cut(peerIp, throwable, skippable);
+            }
+        }
+        long what = kind | place << 8 | phase << 16 | (long) nodeRole << 24 | (long) (Link.incarnation & 255) << 40
+                | (Thread.currentThread().getId() & 0xffff) << 48;
+        int action = won ? Kinds.GO_ON : Net.cut(peerIp, throwable, skippable);
+        int event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
+        if (won) {
+            action = hold(index, time, event, skippable);
+            if (action == Kinds.GO_ON) {
+                action = Net.cut(peerIp, throwable, skippable);
+            }
+            if (event >= 0) {
+                node.put(Link.EVENTS + 64 * event + 32, what | (long) (flags | done(action)) << 32);
+            }
+        }
+        return action;
+    }
+
+    private static int interval(long state) {
+        return ((int) (state >>> 32) >= Kinds.PHASE_TEST ? 1 << 16 : 0) | (int) state & 0xffff;
+    }
+
+    private static int done(int action) {
+        return action == Kinds.THROW ? THROWN : action == Kinds.LOSE ? SKIPPED : 0;
+    }
+
+    /** Claims only rise: one thread of the cluster wins a fault, all others go on. */
+    private static boolean claim(int index, int nodeIndex) {
+        long held = Link.run.get(Link.HELD);
+        return (held & 0xffff_ffffL) < index + 1
+                && Link.run.cas(Link.HELD, held, (long) (nodeIndex + 1) << 32 | index + 1);
+    }
+
+    private static boolean during(int current) {
+        long held = Link.run.get(Link.HELD);
+        return (held & 0xffff_ffffL) == current + 1 && held >>> 32 != CANCELLED;
+    }
+
+    /** Index of the record, or -1 when the array is full. */
+    private static int record(long time, long stack, long occurrence, long what, int peer, int detail, long bytes) {
+        Mem node = Link.node;
+        long index = node.add(Link.EVENTS_NEXT, 1);
+        if (index >= Link.eventsCap) {
+            node.add(Link.EVENTS_DROPPED, 1);
+            return -1;
+        }
+        int at = Link.EVENTS + 64 * (int) index;
+        node.put(at + 8, time);
+        node.put(at + 16, stack);
+        node.put(at + 24, occurrence);
+        node.put(at + 32, what);
+        node.put(at + 40, (long) detail << 32 | peer);
+        node.put(at + 48, bytes);
+        node.put(at, index + 1);
+        return (int) index;
+    }
+
+    /**
+     * Waits until the fault is released or the process dies under us. An interrupt does not end it: the flag is cleared, so that park
+     * parks, and set again on leaving.
+     */
+    private static int hold(int index, long time, int event, boolean skippable) {
+        Mem node = Link.node;
+        Thread me = Thread.currentThread();
+        node.put(Link.HELD_THREAD, me.getId());
+        node.put(Link.HELD_TIME, time);
+        node.put(Link.HELD_EVENT, event + 1);
+        node.put(Link.HELD_INDEX, index + 1);
+        if (me.getClass().getName().equals("java.lang.VirtualThread")) {
+            node.put(Link.VIRTUAL_HELD, 1);
+        }
+        boolean interrupted = false;
+        long release = Link.run.get(Link.RELEASE);
+        while ((release & 0xffff_ffffL) < index + 1) {
+            interrupted |= Thread.interrupted();
+            LockSupport.parkNanos(PARK_NS);
+            release = Link.run.get(Link.RELEASE);
+        }
+        if (interrupted) {
+            me.interrupt();
+        }
+        int action = (release & 0xffff_ffffL) == index + 1 ? (int) (release >>> 32) : Kinds.GO_ON;
+        return action == Kinds.LOSE && !skippable ? Kinds.GO_ON : action;
+    }
+}
