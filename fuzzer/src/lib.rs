@@ -2,7 +2,8 @@
 //!
 //! The only crate where executor and feedback meet. `search` is pure; `campaign` writes files; `fuzz` runs the loop.
 
-pub mod fuzz;
 pub mod cli;
+pub mod fuzz;
+pub mod search;
 pub mod targets_cmd;
 pub mod ui;

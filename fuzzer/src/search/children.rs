@@ -1,0 +1,381 @@
+//! Which sequences follow from a kept run: one more fault at each later point of what it REALLY did (CrashFuzz Algorithm 1,
+//! with partitions), grouped into classes and never materialised.
+//!
+//! Called by the queue when a run is kept (classes) and by the stage when one child is taken. Asks every constraint through
+//! `ClusterShape::apply`. Refuses points before the last fault done, points passed while a thread was held, points of other
+//! phases than start and test, and points of dead nodes.
+
+use super::peers;
+use super::rand::{XoRand, below};
+use crate::fuzz::FaultSet;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use warren_model::point::fault_id;
+use warren_model::{
+    At, ClusterShape, ClusterState, CrashStyle, CutHow, CutWay, CutWho, EventFlags, Exit, Fault,
+    FaultId, FaultKind, FaultSequence, Kind, Member, NodeName, Phase, Place, StackId, Trace,
+    TraceEvent, Who,
+};
+
+/// Who is cut from whom, relative to a message point: s executes it, d is its other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CutForm {
+    /// s alone against all other servers.
+    Isolate,
+    /// s and d, both ways.
+    Both,
+    /// What s sends to d.
+    To,
+    /// What d sends to s.
+    From,
+    /// s and drawn others against the rest.
+    Split,
+    /// As a split, with one drawn node that sees both sides.
+    Bridge,
+}
+
+impl CutForm {
+    /// Every form, in the order of the design.
+    pub const ALL: [CutForm; 6] = [
+        CutForm::Isolate,
+        CutForm::Both,
+        CutForm::To,
+        CutForm::From,
+        CutForm::Split,
+        CutForm::Bridge,
+    ];
+}
+
+/// A fault with its target, as a class knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ChildFault {
+    /// Of the node that executes the point.
+    Crash,
+    /// Of this dead node (index into the trace's nodes).
+    Reboot(u16),
+    Start(CutForm),
+    Stop,
+}
+
+impl ChildFault {
+    /// The kind that fault ids speak of.
+    #[must_use]
+    pub fn kind(self) -> FaultKind {
+        match self {
+            ChildFault::Crash => FaultKind::Crash,
+            ChildFault::Reboot(_) => FaultKind::Reboot,
+            ChildFault::Start(_) => FaultKind::PartitionStart,
+            ChildFault::Stop => FaultKind::PartitionStop,
+        }
+    }
+}
+
+/// What the children of a class have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClassKey {
+    pub stack: StackId,
+    pub kind: Kind,
+    pub place: Place,
+    /// 1-based index into the trace's roles; 0 = none known.
+    pub role: u8,
+    pub fault: ChildFault,
+}
+
+impl ClassKey {
+    /// The novelty key of a last fault of this class.
+    #[must_use]
+    pub fn fault_id(&self) -> FaultId {
+        fault_id(self.stack, self.fault.kind(), self.place)
+    }
+}
+
+/// The classes of a seed run: per class the events (indices into the trace) where a child's fault can be.
+pub type SeedClasses = BTreeMap<ClassKey, Vec<u32>>;
+
+/// A kept run, as far as children depend on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seed<'a> {
+    pub trace: &'a Trace,
+    /// The faults as they really matched, nodes resolved.
+    pub matched: &'a FaultSequence,
+    /// Processes that ended by themselves: dead from then on.
+    pub exits: &'a [Exit],
+}
+
+/// What may be drawn, the same for a whole campaign.
+#[derive(Clone, Copy, Debug)]
+pub struct Drawing<'a> {
+    pub shape: &'a ClusterShape,
+    pub faults: FaultSet,
+    /// `drop`, or `throw` where the slot has no kernel rules.
+    pub how: CutHow,
+    /// The campaign's seed: decides drawn splits and bridges.
+    pub salt: u64,
+}
+
+impl Drawing<'_> {
+    /// The state of the cluster after a sequence with resolved nodes; `None` when a rule is broken or a name is open.
+    #[must_use]
+    pub fn state_after(&self, sequence: &FaultSequence) -> Option<ClusterState> {
+        sequence
+            .faults
+            .iter()
+            .try_fold(ClusterState::default(), |state, f| {
+                let executing = match &f.at {
+                    At::Exact(p) => Some(&p.node),
+                    At::Pattern(_) | At::AtOnce | At::Joined(_) => None,
+                };
+                self.shape.apply(&state, executing, &f.fault).ok()
+            })
+    }
+
+    /// The cut of a form at a message point of `s` with `d` at the other end; `None` where it means nothing here. `draw`
+    /// decides splits and bridges.
+    #[must_use]
+    pub fn cut(
+        &self,
+        form: CutForm,
+        nodes: &[NodeName],
+        s: usize,
+        d: Option<usize>,
+        draw: &mut XoRand,
+    ) -> Option<CutWho> {
+        let one = |i: usize| vec![Member::Node(nodes[i].clone())];
+        let pair = |way| {
+            d.filter(|d| *d != s).map(|d| CutWho {
+                cut: one(s),
+                from: one(d),
+                bridge: None,
+                way,
+            })
+        };
+        match form {
+            CutForm::Isolate => Some(CutWho {
+                cut: one(s),
+                from: Vec::new(),
+                bridge: None,
+                way: CutWay::Both,
+            }),
+            CutForm::Both => pair(CutWay::Both),
+            CutForm::To => pair(CutWay::To),
+            CutForm::From => pair(CutWay::From),
+            CutForm::Split | CutForm::Bridge => {
+                // With fewer nodes a split is an isolation and a bridge is a pair.
+                let bridge = form == CutForm::Bridge;
+                if nodes.len() < 4 + usize::from(bridge) {
+                    return None;
+                }
+                let mut others: Vec<usize> = (0..nodes.len()).filter(|i| *i != s).collect();
+                for i in (1..others.len()).rev() {
+                    others.swap(i, below(draw, i as u64 + 1) as usize);
+                }
+                let middle = bridge.then(|| others.pop()).flatten();
+                // s's side has 2 up to half of the nodes.
+                let half = (others.len() + 1) / 2;
+                let with_s = 1 + below(draw, half.saturating_sub(1) as u64) as usize;
+                let rest = others.split_off(with_s);
+                let members = |side: &[usize]| -> Vec<Member> {
+                    let mut side = side.to_vec();
+                    side.sort_unstable();
+                    side.iter()
+                        .map(|i| Member::Node(nodes[*i].clone()))
+                        .collect()
+                };
+                others.push(s);
+                Some(CutWho {
+                    cut: members(&others),
+                    from: members(&rest),
+                    bridge: middle.map(|m| Member::Node(nodes[m].clone())),
+                    way: CutWay::Both,
+                })
+            }
+        }
+    }
+}
+
+impl Seed<'_> {
+    /// Events where children's faults may be: after the last fault done, phases start and test, not passed while a thread was
+    /// held; with their index.
+    pub fn later_points(&self) -> impl Iterator<Item = (u32, &TraceEvent)> {
+        let done = self.matched.faults.len();
+        (0u32..).zip(&self.trace.events).filter(move |(_, e)| {
+            matches!(e.phase, Phase::Start | Phase::Test)
+                && e.interval.faults_done() == done
+                && !e.flags.has(EventFlags::DURING)
+        })
+    }
+
+    /// All classes with their events, in a fixed order. Empty when the run's own faults leave no room for one more.
+    #[must_use]
+    pub fn classes(&self, drawing: &Drawing<'_>) -> SeedClasses {
+        let mut classes = SeedClasses::new();
+        let Some(base) = drawing.state_after(self.matched) else {
+            return classes;
+        };
+        let mut legal = Legal::new(self, drawing, base.clone());
+        let mut stopped: BTreeSet<(StackId, u8)> = BTreeSet::new();
+        let reboots: Vec<u16> = base
+            .dead
+            .iter()
+            .filter_map(|d| self.trace.nodes.iter().position(|n| n == d))
+            .filter_map(|i| u16::try_from(i).ok())
+            .collect();
+        for (index, event) in self.later_points() {
+            legal.advance(event.t_ns);
+            let mut offer = |fault: ChildFault| {
+                if legal.allows(index, event, fault) {
+                    let key = ClassKey {
+                        stack: event.stack,
+                        kind: event.kind,
+                        place: event.place,
+                        role: event.role,
+                        fault,
+                    };
+                    classes.entry(key).or_default().push(index);
+                    return true;
+                }
+                false
+            };
+            if drawing.faults.crash {
+                offer(ChildFault::Crash);
+            }
+            if drawing.faults.reboot {
+                for dead in &reboots {
+                    offer(ChildFault::Reboot(*dead));
+                }
+            }
+            if drawing.faults.partition {
+                if event.kind.is_message() {
+                    for form in CutForm::ALL {
+                        offer(ChildFault::Start(form));
+                    }
+                }
+                let place = (event.stack, event.role);
+                if base.cut.is_some() && !stopped.contains(&place) && offer(ChildFault::Stop) {
+                    stopped.insert(place);
+                }
+            }
+        }
+        classes
+    }
+
+    /// The child with this fault at this event; `None` when a constraint forbids it.
+    #[must_use]
+    pub fn child(
+        &self,
+        drawing: &Drawing<'_>,
+        event: u32,
+        fault: ChildFault,
+    ) -> Option<FaultSequence> {
+        let state = self.state_at(drawing.state_after(self.matched)?, event);
+        let e = self.trace.events.get(event as usize)?;
+        let made = self.fault(drawing, event, e, fault)?;
+        let executing = &self.trace.nodes[usize::from(e.node)];
+        drawing.shape.apply(&state, Some(executing), &made).ok()?;
+        Some(self.matched.with(At::Exact(self.trace.point(e)), made))
+    }
+
+    /// `base` plus the processes that had ended by themselves when the event happened.
+    fn state_at(&self, mut base: ClusterState, event: u32) -> ClusterState {
+        let t = self.trace.events.get(event as usize).map_or(0, |e| e.t_ns);
+        for exit in self.exits.iter().filter(|x| x.t_ns <= t) {
+            if !base.dead.contains(&exit.node) {
+                base.dead.push(exit.node.clone());
+            }
+        }
+        base
+    }
+
+    /// The fault itself, nodes resolved.
+    fn fault(
+        &self,
+        drawing: &Drawing<'_>,
+        index: u32,
+        event: &TraceEvent,
+        fault: ChildFault,
+    ) -> Option<Fault> {
+        let nodes = &self.trace.nodes;
+        let s = usize::from(event.node);
+        Some(match fault {
+            ChildFault::Crash => Fault::Crash {
+                who: Who::Node(nodes.get(s)?.clone()),
+                style: CrashStyle::Process,
+            },
+            ChildFault::Reboot(dead) => Fault::Reboot {
+                who: Who::Node(nodes.get(usize::from(dead))?.clone()),
+            },
+            ChildFault::Start(form) => {
+                let d = self
+                    .trace
+                    .text(event.peer)
+                    .and_then(|p| peers::node_of(p, nodes));
+                let mut draw = XoRand::new(drawing.salt ^ event.stack.0 ^ (u64::from(index) << 40));
+                Fault::PartitionStart {
+                    how: drawing.how,
+                    who: drawing.cut(form, nodes, s, d, &mut draw)?,
+                }
+            }
+            ChildFault::Stop => Fault::PartitionStop,
+        })
+    }
+}
+
+/// Which faults the constraints allow at a point, remembered per node, as thousands of points ask the same.
+struct Legal<'a> {
+    seed: &'a Seed<'a>,
+    drawing: &'a Drawing<'a>,
+    state: ClusterState,
+    /// Self-exits not yet counted, latest first.
+    exits: Vec<&'a Exit>,
+    known: HashMap<(u16, ChildFault, Option<u32>), bool>,
+}
+
+impl<'a> Legal<'a> {
+    fn new(seed: &'a Seed<'a>, drawing: &'a Drawing<'a>, state: ClusterState) -> Self {
+        let mut exits: Vec<&Exit> = seed.exits.iter().collect();
+        exits.sort_by_key(|x| std::cmp::Reverse(x.t_ns));
+        Legal {
+            seed,
+            drawing,
+            state,
+            exits,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Counts the processes that had ended by themselves at this time.
+    fn advance(&mut self, t_ns: u64) {
+        while let Some(exit) = self.exits.pop_if(|x| x.t_ns <= t_ns) {
+            if !self.state.dead.contains(&exit.node) {
+                self.state.dead.push(exit.node.clone());
+                self.known.clear();
+            }
+        }
+    }
+
+    fn allows(&mut self, index: u32, event: &TraceEvent, fault: ChildFault) -> bool {
+        let ask = || {
+            let Some(made) = self.seed.fault(self.drawing, index, event, fault) else {
+                return false;
+            };
+            let executing = self.seed.trace.nodes.get(usize::from(event.node));
+            self.drawing
+                .shape
+                .apply(&self.state, executing, &made)
+                .is_ok()
+        };
+        match fault {
+            // Drawn anew at each point.
+            ChildFault::Start(CutForm::Split | CutForm::Bridge) => ask(),
+            _ => {
+                let key = (event.node, fault, event.peer);
+                if let Some(known) = self.known.get(&key) {
+                    return *known;
+                }
+                let answer = ask();
+                self.known.insert(key, answer);
+                answer
+            }
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! CrashFuzz's queue of untested children, kept as class summaries: suspicious first, then weighted by score (section IV-B).
+//!
+//! Fed by the stage (`add`, `tested`, `not_injected`), asked by the scheduler (`pick`). Holds no trace and no sequence: a
+//! child is rebuilt from its seed run's file when it is taken.
+
+use super::children::{ClassKey, SeedClasses};
+use super::halving;
+use super::rand::{below, chance};
+use super::score::{Averages, ScoreInput, score};
+use libafl_bolts::rands::Rand;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use warren_model::{FaultId, StackId};
+
+/// Times a sequence is tried before it counts as uninjectable.
+pub const MAX_TRIES: u8 = 3;
+
+/// The pool a pick came from, asked in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// No sequence with this fault id as its last fault was tested yet.
+    NewFaultId,
+    /// The point's stack was not in the parent's run.
+    Recovery,
+    /// No child of this seed run with this fault id was tested yet.
+    NewAmongSiblings,
+    /// None of these pools had one, or the dice passed them by.
+    Any,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::NewFaultId => "new fault id",
+            Why::Recovery => "fault in recovery",
+            Why::NewAmongSiblings => "new among siblings",
+            Why::Any => "any",
+        })
+    }
+}
+
+/// The pools with the probability to take each when it is not empty (values of the authors' artifact).
+pub const POOLS: [(Why, f64); 3] = [
+    (Why::NewFaultId, 0.99),
+    (Why::Recovery, 0.95),
+    (Why::NewAmongSiblings, 0.90),
+];
+
+/// One child, taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pick {
+    /// Corpus id of the seed run.
+    pub seed: u64,
+    pub key: ClassKey,
+    pub recovery: bool,
+    /// Index into the class's events.
+    pub occurrence: u32,
+    pub occurrences: u32,
+    /// Tries made before this one.
+    pub tries: u8,
+    pub why: Why,
+    pub score: u64,
+}
+
+impl Pick {
+    /// For screens and runs.jsonl.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let mut text = format!(
+            "{}, score {}, occurrence {}/{}",
+            self.why,
+            self.score,
+            self.occurrence + 1,
+            self.occurrences
+        );
+        if self.tries > 0 {
+            text.push_str(&format!(", try {}", self.tries + 1));
+        }
+        text
+    }
+}
+
+/// What is kept in memory of a class.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Class {
+    key: ClassKey,
+    occurrences: u32,
+    /// How many were taken; which ones is `halving::nth`'s business.
+    taken: u32,
+    recovery: bool,
+}
+
+/// A child to be tried again.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Retry {
+    class: Class,
+    occurrence: u32,
+    tries: u8,
+}
+
+/// What is kept in memory of a seed run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Entry {
+    seed: u64,
+    faults: usize,
+    time_ms: u64,
+    coverage: u64,
+    kept_at: u64,
+    classes: Vec<Class>,
+    retries: Vec<Retry>,
+    /// Fault ids tested as last faults of its children.
+    tested: BTreeSet<FaultId>,
+}
+
+/// What the queue needs to know of a kept run.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// Corpus id.
+    pub seed: u64,
+    /// Faults really injected.
+    pub faults: usize,
+    pub time_ms: u64,
+    pub coverage: u64,
+}
+
+/// The untested children of all kept runs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Queue {
+    entries: Vec<Entry>,
+    picks: u64,
+    tested: HashSet<FaultId>,
+    kept: u64,
+    time_sum: u64,
+    coverage_sum: u64,
+    uninjectable: u64,
+}
+
+libafl_bolts::impl_serdeany!(Queue);
+
+impl Queue {
+    /// A run was kept: its classes join. `is_recovery` tells whether a stack was not in the parent's run.
+    pub fn add(
+        &mut self,
+        kept: Kept,
+        classes: &SeedClasses,
+        is_recovery: impl Fn(StackId) -> bool,
+    ) {
+        self.kept += 1;
+        self.time_sum += kept.time_ms;
+        self.coverage_sum += kept.coverage;
+        let classes: Vec<Class> = classes
+            .iter()
+            .filter_map(|(key, events)| {
+                let occurrences = u32::try_from(events.len()).ok()?;
+                (occurrences > 0).then_some(Class {
+                    key: *key,
+                    occurrences,
+                    taken: 0,
+                    recovery: is_recovery(key.stack),
+                })
+            })
+            .collect();
+        if classes.is_empty() {
+            return;
+        }
+        self.entries.push(Entry {
+            seed: kept.seed,
+            faults: kept.faults,
+            time_ms: kept.time_ms,
+            coverage: kept.coverage,
+            kept_at: self.picks,
+            classes,
+            retries: Vec::new(),
+            tested: BTreeSet::new(),
+        });
+    }
+
+    /// Takes one child; `None` when every class is exhausted.
+    pub fn pick(&mut self, rand: &mut impl Rand) -> Option<Pick> {
+        let averages = self.averages();
+        let scores: Vec<u64> = self
+            .entries
+            .iter()
+            .map(|e| {
+                score(
+                    ScoreInput {
+                        time_ms: e.time_ms,
+                        coverage: e.coverage,
+                        waiting: self.picks - e.kept_at,
+                        faults: e.faults + 1,
+                    },
+                    averages,
+                )
+            })
+            .collect();
+        for (why, probability) in POOLS {
+            let total = self.weigh(why, &scores);
+            if total > 0 && chance(rand, probability) {
+                return self.take(why, &scores, below(rand, total));
+            }
+        }
+        let total = self.weigh(Why::Any, &scores);
+        if total == 0 {
+            return None;
+        }
+        self.take(Why::Any, &scores, below(rand, total))
+    }
+
+    /// The child was tested with all its faults injected (whatever the verdict).
+    pub fn tested(&mut self, pick: &Pick) {
+        let id = pick.key.fault_id();
+        self.tested.insert(id);
+        if let Some(at) = self.entries.iter().position(|e| e.seed == pick.seed) {
+            let entry = &mut self.entries[at];
+            entry.tested.insert(id);
+            if entry.classes.is_empty() && entry.retries.is_empty() {
+                self.entries.swap_remove(at);
+            }
+        }
+    }
+
+    /// The child's faults did not all happen: it is put back, or given up after [`MAX_TRIES`]. Answers whether it was given
+    /// up. A fault id that was given up counts as tested: it would stay "new" and be preferred for ever.
+    pub fn not_injected(&mut self, pick: &Pick) -> bool {
+        let tries = pick.tries + 1;
+        if tries >= MAX_TRIES {
+            self.uninjectable += 1;
+            self.tested(pick);
+            return true;
+        }
+        let retry = Retry {
+            class: Class {
+                key: pick.key,
+                occurrences: pick.occurrences,
+                taken: pick.occurrences,
+                recovery: pick.recovery,
+            },
+            occurrence: pick.occurrence,
+            tries,
+        };
+        if let Some(e) = self.entries.iter_mut().find(|e| e.seed == pick.seed) {
+            e.retries.push(retry);
+        }
+        false
+    }
+
+    /// Untried occurrences and children to be tried again.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.entries
+            .iter()
+            .map(|e| {
+                e.retries.len() as u64
+                    + e.classes
+                        .iter()
+                        .map(|c| u64::from(c.occurrences - c.taken))
+                        .sum::<u64>()
+            })
+            .sum()
+    }
+
+    /// Of these, those whose fault id was never tested as a last fault.
+    #[must_use]
+    pub fn pending_new(&self) -> u64 {
+        let ones = vec![1; self.entries.len()];
+        self.weigh(Why::NewFaultId, &ones)
+    }
+
+    /// Classes not yet exhausted.
+    #[must_use]
+    pub fn classes(&self) -> u64 {
+        self.entries.iter().map(|e| e.classes.len() as u64).sum()
+    }
+
+    /// Sequences given up.
+    #[must_use]
+    pub fn uninjectable(&self) -> u64 {
+        self.uninjectable
+    }
+
+    /// Means over all kept runs.
+    #[must_use]
+    pub fn averages(&self) -> Averages {
+        Averages {
+            time_ms: self.time_sum.checked_div(self.kept).unwrap_or(0),
+            coverage: self.coverage_sum.checked_div(self.kept).unwrap_or(0),
+        }
+    }
+
+    fn belongs(&self, entry: &Entry, class: &Class, pool: Why) -> bool {
+        match pool {
+            Why::NewFaultId => !self.tested.contains(&class.key.fault_id()),
+            Why::Recovery => class.recovery,
+            Why::NewAmongSiblings => !entry.tested.contains(&class.key.fault_id()),
+            Why::Any => true,
+        }
+    }
+
+    /// Score x untried occurrences, over a pool.
+    fn weigh(&self, pool: Why, scores: &[u64]) -> u64 {
+        self.entries
+            .iter()
+            .zip(scores)
+            .map(|(e, score)| {
+                let fresh: u64 = e
+                    .classes
+                    .iter()
+                    .filter(|c| self.belongs(e, c, pool))
+                    .map(|c| u64::from(c.occurrences - c.taken))
+                    .sum();
+                let again = e
+                    .retries
+                    .iter()
+                    .filter(|r| self.belongs(e, &r.class, pool))
+                    .count() as u64;
+                score * (fresh + again)
+            })
+            .sum()
+    }
+
+    /// The child under the `at`-th unit of weight of a pool.
+    fn take(&mut self, pool: Why, scores: &[u64], mut at: u64) -> Option<Pick> {
+        let mut found = None;
+        'search: for (i, (e, score)) in self.entries.iter().zip(scores).enumerate() {
+            for (j, c) in e.classes.iter().enumerate() {
+                if self.belongs(e, c, pool) {
+                    let weight = score * u64::from(c.occurrences - c.taken);
+                    if at < weight {
+                        found = Some((i, Ok(j), *score));
+                        break 'search;
+                    }
+                    at -= weight;
+                }
+            }
+            for (j, r) in e.retries.iter().enumerate() {
+                if self.belongs(e, &r.class, pool) {
+                    if at < *score {
+                        found = Some((i, Err(j), *score));
+                        break 'search;
+                    }
+                    at -= score;
+                }
+            }
+        }
+        let (i, place, score) = found?;
+        self.picks += 1;
+        let entry = &mut self.entries[i];
+        let (class, occurrence, tries) = match place {
+            Ok(j) => {
+                let class = &mut entry.classes[j];
+                let occurrence = halving::nth(class.occurrences, class.taken)?;
+                class.taken += 1;
+                let class = *class;
+                if class.taken == class.occurrences {
+                    entry.classes.swap_remove(j);
+                }
+                (class, occurrence, 0)
+            }
+            Err(j) => {
+                let r = entry.retries.swap_remove(j);
+                (r.class, r.occurrence, r.tries)
+            }
+        };
+        let pick = Pick {
+            seed: entry.seed,
+            key: class.key,
+            recovery: class.recovery,
+            occurrence,
+            occurrences: class.occurrences,
+            tries,
+            why: pool,
+            score,
+        };
+        Some(pick)
+    }
+}

@@ -1,0 +1,205 @@
+//! The baseline `random-points`: number uniform in 1..=max faults; each fault a kind uniform among those allowed, at a point
+//! uniform among the events after the previous fault of a fault-free trace, as a pattern (stack, kind, place, role, n). No
+//! corpus, no feedback; the same constraints as `crashfuzz`.
+//!
+//! `n` follows the agent's counting of patterns: arrivals that match on one node since the previous fault was done.
+
+use super::children::{CutForm, Drawing};
+use super::peers;
+use super::rand::{XoRand, below, choose};
+use libafl_bolts::rands::Rand;
+use warren_model::{
+    At, ClusterState, CrashStyle, CutWay, CutWho, EventFlags, Fault, FaultKind, FaultSequence,
+    Member, Pattern, Phase, Trace, TraceEvent, Who,
+};
+
+/// Draws one sequence. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
+#[must_use]
+pub fn draw(
+    trace: &Trace,
+    target: &str,
+    drawing: &Drawing<'_>,
+    rand: &mut impl Rand,
+) -> FaultSequence {
+    let points: Vec<&TraceEvent> = trace
+        .events
+        .iter()
+        .filter(|e| {
+            matches!(e.phase, Phase::Start | Phase::Test) && !e.flags.has(EventFlags::DURING)
+        })
+        .collect();
+    let wanted = 1 + below(rand, drawing.shape.max_faults as u64);
+    let mut sequence = FaultSequence::empty(target);
+    let mut state = ClusterState::default();
+    let mut next = 0;
+    for _ in 0..wanted {
+        let Some((at, fault_at, after)) = one(trace, &points, next, &state, drawing, rand) else {
+            break;
+        };
+        sequence.faults.push(fault_at);
+        state = after;
+        next = at + 1;
+    }
+    sequence
+}
+
+/// A kind that is allowed somewhere after `from`, then one of the events that allow it.
+fn one(
+    trace: &Trace,
+    points: &[&TraceEvent],
+    from: usize,
+    state: &ClusterState,
+    drawing: &Drawing<'_>,
+    rand: &mut impl Rand,
+) -> Option<(usize, warren_model::FaultAt, ClusterState)> {
+    let mut kinds: Vec<FaultKind> = Vec::new();
+    let set = drawing.faults;
+    if set.crash {
+        kinds.push(FaultKind::Crash);
+    }
+    if set.reboot && !state.dead.is_empty() {
+        kinds.push(FaultKind::Reboot);
+    }
+    if set.partition {
+        kinds.push(if state.cut.is_some() {
+            FaultKind::PartitionStop
+        } else {
+            FaultKind::PartitionStart
+        });
+    }
+    while !kinds.is_empty() {
+        let i = below(rand, kinds.len() as u64) as usize;
+        let kind = kinds.swap_remove(i);
+        let form = *choose(rand, &CutForm::ALL)?;
+        let mut draw = XoRand::new(rand.next());
+        let mut allowed = Vec::new();
+        for (at, e) in points.iter().enumerate().skip(from) {
+            if let Some((fault, after)) = fault(trace, e, kind, form, state, drawing, &mut draw) {
+                allowed.push((at, fault, after));
+            }
+        }
+        if allowed.is_empty() {
+            continue;
+        }
+        let pick = below(rand, allowed.len() as u64) as usize;
+        let (at, fault, after) = allowed.swap_remove(pick);
+        let pattern = pattern(trace, points, from, at);
+        return Some((
+            at,
+            warren_model::FaultAt {
+                at: At::Pattern(pattern),
+                fault,
+            },
+            after,
+        ));
+    }
+    None
+}
+
+/// The fault of a kind at an event, its members open until the pattern matches, and the state after it with the trace's node.
+fn fault(
+    trace: &Trace,
+    event: &TraceEvent,
+    kind: FaultKind,
+    form: CutForm,
+    state: &ClusterState,
+    drawing: &Drawing<'_>,
+    draw: &mut XoRand,
+) -> Option<(Fault, ClusterState)> {
+    let s = usize::from(event.node);
+    let executing = trace.nodes.get(s)?;
+    let (open, resolved) = match kind {
+        FaultKind::Crash => {
+            let crash = |who| Fault::Crash {
+                who,
+                style: CrashStyle::Process,
+            };
+            (crash(Who::Executing), crash(Who::Node(executing.clone())))
+        }
+        FaultKind::Reboot => {
+            let reboot = Fault::Reboot {
+                who: Who::FirstDead,
+            };
+            (reboot.clone(), reboot)
+        }
+        FaultKind::PartitionStop => (Fault::PartitionStop, Fault::PartitionStop),
+        FaultKind::PartitionStart => {
+            if !event.kind.is_message() {
+                return None;
+            }
+            let d = trace
+                .text(event.peer)
+                .and_then(|p| peers::node_of(p, &trace.nodes));
+            let resolved = drawing.cut(form, &trace.nodes, s, d, draw)?;
+            let start = |who| Fault::PartitionStart {
+                how: drawing.how,
+                who,
+            };
+            (start(relative(form, &resolved)), start(resolved))
+        }
+    };
+    let after = drawing
+        .shape
+        .apply(state, Some(executing), &resolved)
+        .ok()?;
+    Some((open, after))
+}
+
+/// Isolations and pairs follow the node that meets the point; splits and bridges keep their names.
+fn relative(form: CutForm, resolved: &CutWho) -> CutWho {
+    let (from, way) = match form {
+        CutForm::Isolate => (Vec::new(), CutWay::Both),
+        CutForm::Both => (vec![Member::Peer], CutWay::Both),
+        CutForm::To => (vec![Member::Peer], CutWay::To),
+        CutForm::From => (vec![Member::Peer], CutWay::From),
+        CutForm::Split | CutForm::Bridge => return resolved.clone(),
+    };
+    CutWho {
+        cut: vec![Member::Executing],
+        from,
+        bridge: None,
+        way,
+    }
+}
+
+/// The pattern of `points[at]`, counted from `points[from]` (the first event after the previous fault) on the same node and
+/// in the same span (before GO, after GO). Background stacks record only some arrivals: there n is a difference of the
+/// agent's own numbers.
+fn pattern(trace: &Trace, points: &[&TraceEvent], from: usize, at: usize) -> Pattern {
+    let e = points[at];
+    let alike = |o: &TraceEvent| {
+        o.node == e.node
+            && o.stack == e.stack
+            && o.kind == e.kind
+            && o.place == e.place
+            && o.interval == e.interval
+    };
+    let n = if e.flags.has(EventFlags::BACKGROUND) {
+        let before = points[..from]
+            .iter()
+            .rev()
+            .find(|o| alike(o))
+            .map_or(0, |o| o.n);
+        e.n.saturating_sub(before).max(1)
+    } else {
+        let arrivals = points[from..=at]
+            .iter()
+            .filter(|o| alike(o) && o.role == e.role)
+            .count();
+        u32::try_from(arrivals).unwrap_or(u32::MAX)
+    };
+    Pattern {
+        node: None,
+        role: trace.role(e).map(str::to_owned),
+        frames: Vec::new(),
+        stack: Some(e.stack),
+        kind: Some(e.kind),
+        place: Some(e.place),
+        n,
+        phase: if e.phase == Phase::Start {
+            Phase::Start
+        } else {
+            Phase::Test
+        },
+    }
+}

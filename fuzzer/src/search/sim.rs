@@ -1,0 +1,418 @@
+//! A made-up cluster for tests: runs a sequence in microseconds and answers as the executor would, with a planted bug that
+//! needs a crash and a reboot at certain points. A leader replicates entries to followers, which force them and answer;
+//! recovery has its own stacks. Counts occurrences per node, stack, kind, place and interval, as the agent does.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use warren_model::{
+    At, ClusterShape, CutWho, EventFlags, Fault, FaultAt, FaultSequence, GroupShape, Injected,
+    Interval, IoPoint, Kind, Member, NodeName, NotInjected, Observation, Phase, Place, RunProduct,
+    RunRecord, StackId, Trace, TraceEvent, Who,
+};
+
+pub const MAP: usize = 4096;
+
+/// How large, and what goes wrong.
+#[derive(Clone, Debug)]
+pub struct Sim {
+    pub nodes: Vec<NodeName>,
+    pub max_dead: usize,
+    pub max_faults: usize,
+    /// Rounds of replication after GO.
+    pub rounds: u32,
+    /// A follower crashed at `log.force` variant 3, rebooted at a point of the recovery stack `resync.apply`.
+    pub bug: bool,
+    /// Such stacks never come again: sequences that ask for them are not injected.
+    pub vanishing: BTreeSet<StackId>,
+}
+
+impl Sim {
+    pub fn new(nodes: usize, max_dead: usize) -> Self {
+        Sim {
+            nodes: (1..=nodes)
+                .map(|i| NodeName::from(format!("n{i}").as_str()))
+                .collect(),
+            max_dead,
+            max_faults: 4,
+            rounds: 12,
+            bug: true,
+            vanishing: BTreeSet::new(),
+        }
+    }
+
+    pub fn shape(&self) -> ClusterShape {
+        ClusterShape {
+            groups: vec![GroupShape {
+                name: "server".into(),
+                nodes: self.nodes.clone(),
+                max_dead: self.max_dead,
+            }],
+            max_faults: self.max_faults,
+        }
+    }
+
+    pub fn run(&self, asked: &FaultSequence) -> RunProduct {
+        Run::new(self, asked).go()
+    }
+}
+
+struct Run<'a> {
+    sim: &'a Sim,
+    asked: &'a FaultSequence,
+    trace: Trace,
+    phase: Phase,
+    done: usize,
+    t: u64,
+    counts: HashMap<(u16, StackId, Kind, Place), (Interval, u32)>,
+    patterns: HashMap<(usize, u16), u32>,
+    dead: BTreeSet<usize>,
+    cut: Option<(BTreeSet<usize>, BTreeSet<usize>)>,
+    leader: usize,
+    matched: FaultSequence,
+    injected: Vec<Injected>,
+    /// Work that a fault leaves behind: (node, stack name, kind).
+    recovery: Vec<(usize, &'static str, Kind)>,
+    marks: Vec<String>,
+    failed: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(sim: &'a Sim, asked: &'a FaultSequence) -> Self {
+        let mut matched = FaultSequence::empty(&asked.target);
+        matched.roles = sim
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(i, n)| (n.clone(), if i == 0 { "leader" } else { "follower" }.into()))
+            .collect();
+        Run {
+            sim,
+            asked,
+            trace: Trace {
+                version: 1,
+                nodes: sim.nodes.clone(),
+                roles: vec!["leader".into(), "follower".into()],
+                ..Trace::default()
+            },
+            phase: Phase::Start,
+            done: 0,
+            t: 1_000,
+            counts: HashMap::new(),
+            patterns: HashMap::new(),
+            dead: BTreeSet::new(),
+            cut: None,
+            leader: 0,
+            matched,
+            injected: Vec::new(),
+            recovery: Vec::new(),
+            marks: Vec::new(),
+            failed: false,
+        }
+    }
+
+    fn go(mut self) -> RunProduct {
+        for n in 0..self.sim.nodes.len() {
+            self.io(n, "boot.readEpoch", Kind::Create, None);
+            self.io(n, "boot.writeEpoch", Kind::Force, None);
+        }
+        self.phase = Phase::Test;
+        for round in 0..self.sim.rounds {
+            self.round(round);
+            for (node, what, kind) in std::mem::take(&mut self.recovery) {
+                self.io(node, what, kind, None);
+            }
+        }
+        self.finish()
+    }
+
+    fn round(&mut self, round: u32) {
+        const SENDS: [&str; 5] = [
+            "lead.propose",
+            "lead.batch",
+            "lead.commit",
+            "lead.inform",
+            "lead.flush",
+        ];
+        const FORCES: [&str; 5] = [
+            "log.append",
+            "log.roll",
+            "log.index",
+            "log.force",
+            "log.sync",
+        ];
+        const ACKS: [&str; 3] = ["ack.plain", "ack.batch", "ack.late"];
+        if self.dead.contains(&self.leader) {
+            let Some(next) = (0..self.sim.nodes.len()).find(|n| !self.dead.contains(n)) else {
+                return;
+            };
+            self.leader = next;
+            self.io(next, "elect.vote", Kind::MsgSend, None);
+            self.io(next, "elect.storeEpoch", Kind::Force, None);
+        }
+        let pick = |names: &[&'static str], k: u32| names[k as usize % names.len()];
+        for f in 0..self.sim.nodes.len() {
+            let leader = self.leader;
+            if f == leader || self.dead.contains(&f) || self.dead.contains(&leader) {
+                continue;
+            }
+            self.io(leader, pick(&SENDS, round), Kind::MsgSend, Some(f));
+            if self.is_cut(leader, f) {
+                self.io(f, "follow.timeout", Kind::Send, None);
+                continue;
+            }
+            self.io(f, "follow.receive", Kind::MsgReceive, Some(leader));
+            self.io(f, pick(&FORCES, round), Kind::Write, None);
+            self.io(f, pick(&FORCES, round), Kind::Force, None);
+            self.io(f, pick(&ACKS, round), Kind::MsgSend, Some(leader));
+        }
+    }
+
+    fn is_cut(&self, a: usize, b: usize) -> bool {
+        self.cut.as_ref().is_some_and(|(x, y)| {
+            (x.contains(&a) && y.contains(&b)) || (x.contains(&b) && y.contains(&a))
+        })
+    }
+
+    fn interval(&self) -> Interval {
+        Interval::new(self.phase, u16::try_from(self.done).unwrap())
+    }
+
+    fn io(&mut self, node: usize, what: &'static str, kind: Kind, peer: Option<usize>) {
+        if self.dead.contains(&node) {
+            return;
+        }
+        let stack = StackId::of_frames([what, "main.run"]);
+        if self.done > 0 && self.sim.vanishing.contains(&stack) {
+            return;
+        }
+        self.trace
+            .stacks
+            .entry(stack)
+            .or_insert_with(|| vec![format!("{what}:1"), "main.run:1".into()]);
+        let place = if matches!(kind, Kind::MsgReceive) {
+            Place::After
+        } else {
+            Place::Before
+        };
+        let interval = self.interval();
+        let node16 = u16::try_from(node).unwrap();
+        let count = self
+            .counts
+            .entry((node16, stack, kind, place))
+            .or_insert((interval, 0));
+        if count.0 != interval {
+            *count = (interval, 0);
+        }
+        count.1 += 1;
+        let n = count.1;
+        let peer = peer.map(|p| {
+            self.trace.texts.push(format!("127.0.0.{}:2888", 11 + p));
+            u32::try_from(self.trace.texts.len() - 1).unwrap()
+        });
+        let role = if self.phase == Phase::Start {
+            0
+        } else if node == self.leader {
+            1
+        } else {
+            2
+        };
+        self.t += 1_000;
+        let event = TraceEvent {
+            node: node16,
+            stack,
+            kind,
+            place,
+            phase: self.phase,
+            interval,
+            n,
+            t_ns: self.t,
+            role,
+            flags: EventFlags(0),
+            incarnation: 1,
+            thread: 1,
+            peer,
+            detail: None,
+            bytes: 1,
+        };
+        self.trace.events.push(event);
+        let index = self.trace.events.len() - 1;
+        self.inject(index, node, what, peer);
+    }
+
+    fn inject(&mut self, index: usize, node: usize, what: &str, peer: Option<u32>) {
+        let Some(awaited) = self.asked.faults.get(self.done) else {
+            return;
+        };
+        let event = self.trace.events[index].clone();
+        let point = self.trace.point(&event);
+        let hit = match &awaited.at {
+            At::Exact(p) => *p == point,
+            At::Pattern(p) => {
+                let alike = p.stack == Some(event.stack)
+                    && p.kind.is_none_or(|k| k == event.kind)
+                    && p.place.is_none_or(|k| k == event.place)
+                    && p.phase == point.phase
+                    && p.role
+                        .as_deref()
+                        .is_none_or(|r| self.trace.role(&event) == Some(r));
+                alike && {
+                    let n = self.patterns.entry((self.done, event.node)).or_default();
+                    *n += 1;
+                    *n == p.n
+                }
+            }
+            At::AtOnce | At::Joined(_) => false,
+        };
+        if hit {
+            self.fault(index, node, what, peer, point);
+        }
+    }
+
+    fn fault(&mut self, index: usize, node: usize, what: &str, peer: Option<u32>, point: IoPoint) {
+        let awaited = self.asked.faults[self.done].clone();
+        let at = |sim: &Sim, n: &NodeName| sim.nodes.iter().position(|x| x == n).unwrap();
+        let resolve = |run: &Self, who: &Who| match who {
+            Who::Executing => node,
+            Who::Node(n) => at(run.sim, n),
+            Who::FirstDead => *run.dead.iter().next().unwrap(),
+            Who::Role(_) => panic!("the sim knows no roles here"),
+        };
+        let name = |run: &Self, i: usize| Who::Node(run.sim.nodes[i].clone());
+        let fault = match &awaited.fault {
+            Fault::Crash { who, style } => {
+                let n = resolve(self, who);
+                self.dead.insert(n);
+                self.marks.push(format!("crash {what}"));
+                if n == self.leader {
+                    for f in 0..self.sim.nodes.len() {
+                        self.recovery.push((f, "follow.lost", Kind::Send));
+                    }
+                } else {
+                    self.recovery
+                        .push((self.leader, "lead.dropPeer", Kind::Delete));
+                    self.recovery
+                        .push((self.leader, "resync.apply", Kind::Write));
+                }
+                Fault::Crash {
+                    who: name(self, n),
+                    style: *style,
+                }
+            }
+            Fault::Reboot { who } => {
+                let n = resolve(self, who);
+                self.dead.remove(&n);
+                if self.sim.bug
+                    && what == "resync.apply"
+                    && self.marks.last().is_some_and(|m| m == "crash log.force")
+                {
+                    self.failed = true;
+                }
+                self.marks.push(format!("reboot {what}"));
+                self.recovery.push((n, "boot.readEpoch", Kind::Create));
+                self.recovery.push((n, "join.storeEpoch", Kind::Force));
+                self.recovery.push((n, "join.entries", Kind::Force));
+                Fault::Reboot { who: name(self, n) }
+            }
+            Fault::PartitionStart { how, who } => {
+                let who = self.resolve_cut(who, node, peer);
+                let open = self.sim.shape().sides(&who).unwrap();
+                let set = |s: &BTreeSet<NodeName>| s.iter().map(|n| at(self.sim, n)).collect();
+                self.cut = Some((set(&open.side), set(&open.other)));
+                self.marks.push(format!("cut {what}"));
+                Fault::PartitionStart { how: *how, who }
+            }
+            Fault::PartitionStop => {
+                self.cut = None;
+                for f in 0..self.sim.nodes.len() {
+                    self.recovery.push((f, "follow.reconnect", Kind::Send));
+                }
+                Fault::PartitionStop
+            }
+        };
+        self.trace.events[index].flags.0 |= EventFlags::MATCHED;
+        let fault = FaultAt {
+            at: At::Exact(point),
+            fault,
+        };
+        self.matched.faults.push(fault.clone());
+        self.t += 1_000;
+        self.injected.push(Injected {
+            index: self.done,
+            matched: fault,
+            event: Some(index),
+            t_reached: self.t - 1_000,
+            t_done: self.t,
+            late: false,
+            drift: None,
+            kill: None,
+        });
+        self.done += 1;
+    }
+
+    fn resolve_cut(&self, who: &CutWho, node: usize, peer: Option<u32>) -> CutWho {
+        let one = |m: &Member| match m {
+            Member::Executing => Member::Node(self.sim.nodes[node].clone()),
+            Member::Peer => {
+                let text = self.trace.text(peer).unwrap();
+                let i = crate::search::peers::node_of(text, &self.sim.nodes).unwrap();
+                Member::Node(self.sim.nodes[i].clone())
+            }
+            other => other.clone(),
+        };
+        CutWho {
+            cut: who.cut.iter().map(one).collect(),
+            from: who.from.iter().map(one).collect(),
+            bridge: who.bridge.as_ref().map(one),
+            way: who.way,
+        }
+    }
+
+    fn finish(self) -> RunProduct {
+        let mut coverage = vec![0u8; MAP];
+        for e in &self.trace.events {
+            coverage[(e.stack.0 as usize) % MAP] = 1;
+        }
+        for m in self.marks.windows(2) {
+            coverage[warren_model::ids::fnv1a(m.concat().as_bytes()) as usize % MAP] = 1;
+        }
+        let asked = self.asked.faults.len();
+        let mut record = RunRecord {
+            version: 1,
+            sequence: Some(self.asked.clone()),
+            matched: Some(self.matched),
+            injected: self.injected,
+            not_injected: (self.done < asked).then(|| NotInjected {
+                index: self.done,
+                reason: "bound".into(),
+                detail: "never reached".into(),
+                nearest: 0,
+            }),
+            degraded_asked: true,
+            ..RunRecord::default()
+        };
+        record.times.test = 900;
+        record.times.total = 2_000 + 300 * asked as u64;
+        let mut observations = Vec::new();
+        if self.failed {
+            observations.push(Observation::Mismatch {
+                node: self.sim.nodes[0].clone(),
+                what: "digest".into(),
+                detail: "planted: entry lost on resync".into(),
+            });
+        }
+        observations.push(Observation::Round {
+            name: "final".into(),
+            complete: true,
+            durable: false,
+        });
+        RunProduct {
+            record,
+            trace: self.trace,
+            coverage,
+            history: Vec::new(),
+            observations,
+            logs: BTreeMap::new(),
+            broken_lines: Vec::new(),
+            collected: Vec::new(),
+        }
+    }
+}

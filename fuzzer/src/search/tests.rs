@@ -1,0 +1,428 @@
+//! The strategies against the made-up cluster: children, constraints, classes, pools, random points.
+
+use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses};
+use super::queue::{Kept, MAX_TRIES, Queue, Why};
+use super::rand::XoRand;
+use super::sim::Sim;
+use super::{peers, random_points};
+use crate::fuzz::FaultSet;
+use proptest::prelude::*;
+use std::collections::{BTreeSet, HashSet};
+use warren_model::{
+    At, ClusterShape, CutHow, EventFlags, Fault, FaultKind, FaultSequence, Phase, RunProduct,
+    StackId,
+};
+
+fn drawing(shape: &ClusterShape, faults: FaultSet) -> Drawing<'_> {
+    Drawing {
+        shape,
+        faults,
+        how: CutHow::Drop,
+        salt: 5,
+    }
+}
+
+fn seed(product: &RunProduct) -> Seed<'_> {
+    Seed {
+        trace: &product.trace,
+        matched: product.record.matched.as_ref().unwrap(),
+        exits: &product.record.exits,
+    }
+}
+
+fn set(text: &str) -> FaultSet {
+    text.parse().unwrap()
+}
+
+fn all(classes: &SeedClasses) -> Vec<(u32, ChildFault)> {
+    classes
+        .iter()
+        .flat_map(|(k, events)| events.iter().map(|e| (*e, k.fault)))
+        .collect()
+}
+
+#[test]
+fn first_children_are_a_crash_at_each_point_and_starts_at_message_points() {
+    let sim = Sim::new(5, 2);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let crash_only = seed(&product).classes(&drawing(&shape, set("crash,reboot")));
+    assert_eq!(all(&crash_only).len(), product.trace.events.len());
+    assert!(crash_only.keys().all(|k| k.fault == ChildFault::Crash));
+
+    let both = seed(&product).classes(&drawing(&shape, FaultSet::default()));
+    let messages = product
+        .trace
+        .events
+        .iter()
+        .filter(|e| e.kind.is_message() && e.peer.is_some())
+        .count();
+    for form in CutForm::ALL {
+        let n = all(&both)
+            .iter()
+            .filter(|(_, f)| *f == ChildFault::Start(form))
+            .count();
+        assert_eq!(n, messages, "{form:?}");
+    }
+    assert!(both.keys().all(|k| k.fault != ChildFault::Stop));
+}
+
+#[test]
+fn three_nodes_have_no_splits() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
+    let forms: BTreeSet<_> = classes
+        .keys()
+        .filter_map(|k| match k.fault {
+            ChildFault::Start(f) => Some(f),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        forms.into_iter().collect::<Vec<_>>(),
+        [CutForm::Isolate, CutForm::Both, CutForm::To, CutForm::From]
+    );
+}
+
+#[test]
+fn a_stop_comes_at_the_first_occurrence_of_each_stack_and_role() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let d = drawing(&shape, set("partition"));
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let (event, fault) = all(&seed(&root).classes(&d))
+        .into_iter()
+        .find(|(_, f)| *f == ChildFault::Start(CutForm::Isolate))
+        .unwrap();
+    let child = seed(&root).child(&d, event, fault).unwrap();
+    let run = sim.run(&child);
+    assert!(run.complete());
+    let s = seed(&run);
+    let classes = s.classes(&d);
+    let mut first: HashSet<(StackId, u8)> = HashSet::new();
+    let wanted: BTreeSet<u32> = s
+        .later_points()
+        .filter(|(_, e)| first.insert((e.stack, e.role)))
+        .map(|(i, _)| i)
+        .collect();
+    let got: BTreeSet<u32> = all(&classes)
+        .into_iter()
+        .filter(|(_, f)| *f == ChildFault::Stop)
+        .map(|(i, _)| i)
+        .collect();
+    assert_eq!(got, wanted);
+    // One open cut: no further start.
+    assert!(
+        classes
+            .keys()
+            .all(|k| !matches!(k.fault, ChildFault::Start(_)))
+    );
+}
+
+#[test]
+fn points_passed_while_held_or_before_the_last_fault_get_no_children() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let d = drawing(&shape, FaultSet::default());
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let (event, fault) = all(&seed(&root).classes(&d))[20];
+    let mut run = sim.run(&seed(&root).child(&d, event, fault).unwrap());
+    let (marked, _) = seed(&run).later_points().next().unwrap();
+    run.trace.events[marked as usize].flags.0 |= EventFlags::DURING;
+    let last = run.record.injected[0].event.unwrap();
+    for (i, _) in all(&seed(&run).classes(&d)) {
+        assert!(i as usize > last);
+        assert_ne!(i, marked);
+    }
+}
+
+#[test]
+fn a_process_that_ended_by_itself_is_dead_from_then_on() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let d = drawing(&shape, set("crash,reboot"));
+    let mut root = sim.run(&FaultSequence::empty("sim"));
+    let middle = root.trace.events.len() / 2;
+    let t_ns = root.trace.events[middle].t_ns;
+    root.record.exits.push(warren_model::Exit {
+        node: sim.nodes[2].clone(),
+        incarnation: 1,
+        phase: Phase::Test,
+        t_ns,
+        status: Some(1),
+        signal: None,
+        role: None,
+    });
+    let children = all(&seed(&root).classes(&d));
+    assert!(!children.is_empty());
+    assert!(children.iter().all(|(i, _)| (*i as usize) < middle));
+}
+
+/// Walks down a random line of children and checks each against the constraints from scratch.
+fn lineage(nodes: usize, max_dead: usize, choices: &[u16]) -> Result<(), TestCaseError> {
+    let sim = Sim::new(nodes, max_dead);
+    let shape = sim.shape();
+    let d = drawing(&shape, FaultSet::default());
+    let mut sequence = FaultSequence::empty("sim");
+    for c in choices {
+        let run = sim.run(&sequence);
+        prop_assert!(run.complete(), "{:?}", run.record.not_injected);
+        let s = seed(&run);
+        let children = all(&s.classes(&d));
+        if children.is_empty() {
+            prop_assert!(sequence.faults.len() == sim.max_faults || s.later_points().count() == 0);
+            return Ok(());
+        }
+        let (event, fault) = children[usize::from(*c) % children.len()];
+        let child = s.child(&d, event, fault);
+        prop_assert!(
+            child.is_some(),
+            "class offers {fault:?} at {event}, child refuses"
+        );
+        sequence = child.unwrap();
+        prop_assert!(d.state_after(&sequence).is_some());
+        prop_assert!(sequence.faults.len() <= sim.max_faults);
+        if let Fault::PartitionStart { who, .. } = &sequence.faults.last().unwrap().fault {
+            let sides = shape.sides(who).unwrap();
+            prop_assert!(sides.side.len().min(sides.other.len()) <= max_dead);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn children_keep_the_constraints(choices in prop::collection::vec(any::<u16>(), 1..5)) {
+        lineage(5, 2, &choices)?;
+        lineage(3, 1, &choices)?;
+        lineage(6, 2, &choices)?;
+    }
+
+    #[test]
+    fn random_points_keep_the_constraints_and_come(salt in any::<u64>()) {
+        let sim = Sim::new(5, 2);
+        let shape = sim.shape();
+        let d = drawing(&shape, FaultSet::default());
+        let root = sim.run(&FaultSequence::empty("sim"));
+        let mut rand = XoRand::new(salt);
+        let s = random_points::draw(&root.trace, "sim", &d, &mut rand);
+        prop_assert!((1..=sim.max_faults).contains(&s.faults.len()));
+        prop_assert!(s.faults.iter().all(|f| matches!(f.at, At::Pattern(_))));
+        // The first fault's pattern is a point of the fault-free run: there it must come.
+        let run = sim.run(&FaultSequence { faults: s.faults[..1].to_vec(), ..s.clone() });
+        prop_assert!(run.complete(), "{:?} of {:?}", run.record.not_injected, s.faults[0]);
+    }
+
+    #[test]
+    fn a_pattern_counts_from_the_previous_fault(salt in any::<u64>()) {
+        // A cut that changes nothing before the second point leaves the fault-free order: both patterns must come.
+        let sim = Sim::new(5, 2);
+        let mut shape = sim.shape();
+        shape.max_faults = 2;
+        let d = drawing(&shape, set("partition"));
+        let root = sim.run(&FaultSequence::empty("sim"));
+        let mut rand = XoRand::new(salt);
+        let s = random_points::draw(&root.trace, "sim", &d, &mut rand);
+        prop_assume!(s.faults.len() == 2);
+        let At::Pattern(second) = &s.faults[1].at else { unreachable!() };
+        let first = sim.run(&FaultSequence { faults: s.faults[..1].to_vec(), ..s.clone() });
+        let at = first.record.injected[0].event.unwrap();
+        let n = |trace: &warren_model::Trace| {
+            trace.events[at + 1..]
+                .iter()
+                .filter(|e| Some(e.stack) == second.stack && Some(e.kind) == second.kind)
+                .count()
+        };
+        prop_assert!(n(&root.trace) >= second.n as usize);
+    }
+}
+
+fn queue_of(sim: &Sim) -> (Queue, u64) {
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
+    let children = all(&classes).len() as u64;
+    let mut queue = Queue::default();
+    queue.add(
+        Kept {
+            seed: 0,
+            faults: 0,
+            time_ms: 2000,
+            coverage: 30,
+        },
+        &classes,
+        |_| false,
+    );
+    (queue, children)
+}
+
+#[test]
+fn the_queue_gives_each_child_once_and_then_is_exhausted() {
+    let (mut queue, children) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(1);
+    let mut seen = HashSet::new();
+    assert_eq!(queue.pending(), children);
+    while let Some(p) = queue.pick(&mut rand) {
+        queue.tested(&p);
+        assert!(seen.insert((p.key, p.occurrence)), "{p:?} twice");
+        assert_eq!(queue.pending() + seen.len() as u64, children);
+    }
+    assert_eq!(seen.len() as u64, children);
+    assert_eq!(queue.classes(), 0);
+    assert!(queue.pick(&mut rand).is_none());
+}
+
+#[test]
+fn new_fault_ids_come_first() {
+    let (mut queue, _) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(2);
+    let ids = {
+        let sim = Sim::new(3, 1);
+        let shape = sim.shape();
+        let product = sim.run(&FaultSequence::empty("sim"));
+        seed(&product)
+            .classes(&drawing(&shape, FaultSet::default()))
+            .keys()
+            .map(|k| k.fault_id())
+            .collect::<HashSet<_>>()
+            .len()
+    };
+    let mut tested = HashSet::new();
+    let mut passed_by = 0;
+    for _ in 0..ids {
+        let p = queue.pick(&mut rand).unwrap();
+        if p.why == Why::NewFaultId {
+            assert!(tested.insert(p.key.fault_id()), "{p:?} is not new");
+        } else {
+            passed_by += 1;
+        }
+        queue.tested(&p);
+    }
+    assert!(
+        passed_by <= ids / 10,
+        "{passed_by} of {ids} passed by at 0.99"
+    );
+}
+
+#[test]
+fn recovery_comes_second_and_siblings_third() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, set("crash")));
+    let special = classes.keys().next().unwrap().stack;
+    let kept = |seed| Kept {
+        seed,
+        faults: 0,
+        time_ms: 2000,
+        coverage: 30,
+    };
+    let mut queue = Queue::default();
+    // Everything was tested once through another seed run.
+    queue.add(kept(0), &classes, |_| false);
+    let mut rand = XoRand::new(3);
+    while let Some(p) = queue.pick(&mut rand) {
+        queue.tested(&p);
+    }
+    queue.add(kept(1), &classes, |s| s == special);
+    let mut why = Vec::new();
+    while let Some(p) = queue.pick(&mut rand) {
+        if p.why == Why::Recovery {
+            assert_eq!(p.key.stack, special);
+        }
+        assert_ne!(p.why, Why::NewFaultId);
+        why.push(p.why);
+        queue.tested(&p);
+    }
+    let recovery = why.iter().filter(|w| **w == Why::Recovery).count();
+    let siblings = why.iter().filter(|w| **w == Why::NewAmongSiblings).count();
+    assert!(recovery >= 1 && siblings >= 5, "{recovery} {siblings}");
+    assert!(why[..3].contains(&Why::Recovery));
+}
+
+#[test]
+fn not_injected_is_tried_three_times_in_all() {
+    let (mut queue, children) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(4);
+    let mut tries = 0u64;
+    let mut given_up = 0u64;
+    while let Some(p) = queue.pick(&mut rand) {
+        assert!(p.tries < MAX_TRIES);
+        tries += 1;
+        given_up += u64::from(queue.not_injected(&p));
+    }
+    assert_eq!(given_up, children);
+    assert_eq!(queue.uninjectable(), children);
+    assert_eq!(tries, 3 * children);
+}
+
+#[test]
+fn the_same_seed_picks_the_same_children() {
+    let picks = |s| {
+        let (mut queue, _) = queue_of(&Sim::new(5, 2));
+        let mut rand = XoRand::new(s);
+        (0..50)
+            .map(|_| {
+                let p = queue.pick(&mut rand).unwrap();
+                queue.tested(&p);
+                (p.key, p.occurrence)
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(picks(9), picks(9));
+    assert_ne!(picks(9), picks(10));
+}
+
+#[test]
+fn the_queue_survives_saving() {
+    let (mut queue, _) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(5);
+    for _ in 0..10 {
+        let p = queue.pick(&mut rand).unwrap();
+        queue.tested(&p);
+    }
+    let bytes = postcard::to_allocvec(&queue).unwrap();
+    let mut back: Queue = postcard::from_bytes(&bytes).unwrap();
+    let mut other = rand.clone();
+    assert_eq!(back.pick(&mut other), queue.pick(&mut rand));
+}
+
+#[test]
+fn reboots_target_each_dead_node_and_no_point_of_a_dead_one() {
+    let sim = Sim::new(5, 2);
+    let shape = sim.shape();
+    let d = drawing(&shape, set("crash,reboot"));
+    let mut sequence = FaultSequence::empty("sim");
+    for _ in 0..2 {
+        let run = sim.run(&sequence);
+        let s = seed(&run);
+        let (event, fault) = all(&s.classes(&d))
+            .into_iter()
+            .find(|(i, f)| {
+                *f == ChildFault::Crash && run.trace.events[*i as usize].phase == Phase::Test
+            })
+            .unwrap();
+        sequence = s.child(&d, event, fault).unwrap();
+    }
+    let run = sim.run(&sequence);
+    let s = seed(&run);
+    let classes = s.classes(&d);
+    let dead: BTreeSet<u16> = classes
+        .keys()
+        .filter_map(|k| match k.fault {
+            ChildFault::Reboot(n) => Some(n),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(dead.len(), 2);
+    // Two of five are dead: no further crash.
+    assert!(classes.keys().all(|k| k.fault.kind() == FaultKind::Reboot));
+    for (i, _) in all(&classes) {
+        assert!(!dead.contains(&run.trace.events[i as usize].node));
+    }
+    assert_eq!(peers::node_of("127.0.0.12:1", &sim.nodes), Some(1));
+}
