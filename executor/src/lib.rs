@@ -7,6 +7,8 @@
 
 pub mod prepare;
 pub mod run;
+pub mod setup;
+pub mod slot;
 pub mod target;
 
 pub use run::{NodeProgress, NodeStatus, ProgressFn, RunError, RunOptions, RunProgress};

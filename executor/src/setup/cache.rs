@@ -1,0 +1,144 @@
+//! The cache folder, and the two tools everything in it is made with: a lock between processes, and rename.
+//!
+//! Called by the other modules of set-up. Nothing in the cache is ever changed in place: a thing is made in a
+//! temporary folder beside its place and renamed there, so a reader never sees half of it.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use fs4::fs_std::FileExt;
+use sha2::{Digest, Sha256};
+
+use super::SetupError;
+
+/// The cache folder: WARREN_CACHE, else XDG_CACHE_HOME/warren, else ~/.cache/warren. Made if it is not there.
+///
+/// # Errors
+/// [`SetupError::NoCache`] when none of the variables is set, [`SetupError::File`] when it cannot be made.
+pub fn dir() -> Result<PathBuf, SetupError> {
+    let dir = choose(|name| {
+        env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    })
+    .ok_or(SetupError::NoCache)?;
+    fs::create_dir_all(&dir).map_err(SetupError::file("creating the cache folder", &dir))?;
+    // Slots have other working directories: a relative path would mean something else there.
+    fs::canonicalize(&dir).map_err(SetupError::file("finding the cache folder", &dir))
+}
+
+fn choose(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    var("WARREN_CACHE")
+        .or_else(|| var("XDG_CACHE_HOME").map(|d| d.join("warren")))
+        .or_else(|| var("HOME").map(|d| d.join(".cache/warren")))
+}
+
+/// An exclusive lock on a file of the cache, held until dropped (or until the process dies). Blocks.
+#[derive(Debug)]
+pub struct Guard(#[allow(dead_code, reason = "the lock lives as long as its open file")] File);
+
+/// Locks `cache/locks/<name>.lock`.
+pub fn lock(cache: &Path, name: &str) -> Result<Guard, SetupError> {
+    let folder = cache.join("locks");
+    fs::create_dir_all(&folder).map_err(SetupError::file("creating", &folder))?;
+    let path = folder.join(format!("{name}.lock"));
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path);
+    let file = file.map_err(SetupError::file("opening", &path))?;
+    FileExt::lock_exclusive(&file).map_err(SetupError::file("locking", &path))?;
+    Ok(Guard(file))
+}
+
+/// A fresh temporary folder on the cache's own file system (so that a rename works); removed when dropped.
+pub fn scratch(cache: &Path) -> Result<tempfile::TempDir, SetupError> {
+    let folder = cache.join("tmp");
+    fs::create_dir_all(&folder).map_err(SetupError::file("creating", &folder))?;
+    tempfile::tempdir_in(&folder).map_err(SetupError::file("creating a folder in", &folder))
+}
+
+/// Moves a finished file or folder to its place, replacing what is there.
+pub fn put(made: &Path, place: &Path) -> Result<(), SetupError> {
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent).map_err(SetupError::file("creating", parent))?;
+    }
+    if place.is_dir() {
+        fs::remove_dir_all(place).map_err(SetupError::file("replacing", place))?;
+    }
+    fs::rename(made, place).map_err(SetupError::file("moving into the cache", place))
+}
+
+/// SHA-256 of a file, 64 hex digits.
+pub fn sha256_file(path: &Path) -> Result<String, SetupError> {
+    let mut file = File::open(path).map_err(SetupError::file("opening", path))?;
+    let mut hash = Sha256::new();
+    let mut piece = vec![0u8; 1 << 16];
+    loop {
+        match file
+            .read(&mut piece)
+            .map_err(SetupError::file("reading", path))?
+        {
+            0 => return Ok(hex(&hash.finalize())),
+            n => hash.update(&piece[..n]),
+        }
+    }
+}
+
+/// SHA-256 of bytes, 64 hex digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_variable_that_is_set_names_the_cache() {
+        let all = |n: &str| Some(PathBuf::from(format!("/{n}")));
+        assert_eq!(choose(all), Some("/WARREN_CACHE".into()));
+        let xdg = |n: &str| (n != "WARREN_CACHE").then(|| PathBuf::from(format!("/{n}")));
+        assert_eq!(choose(xdg), Some("/XDG_CACHE_HOME/warren".into()));
+        let home = |n: &str| (n == "HOME").then(|| PathBuf::from("/h"));
+        assert_eq!(choose(home), Some("/h/.cache/warren".into()));
+        assert_eq!(choose(|_| None), None);
+    }
+
+    #[test]
+    fn hashes_are_the_known_ones() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(sha256(b""), empty);
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x");
+        fs::write(&file, b"").unwrap();
+        assert_eq!(sha256_file(&file).unwrap(), empty);
+    }
+
+    #[test]
+    fn a_lock_excludes_until_it_is_dropped_and_put_replaces() {
+        let dir = tempfile::tempdir().unwrap();
+        let guard = lock(dir.path(), "a").unwrap();
+        let file = File::open(dir.path().join("locks/a.lock")).unwrap();
+        assert!(!FileExt::try_lock_exclusive(&file).unwrap());
+        drop(guard);
+        assert!(FileExt::try_lock_exclusive(&file).unwrap());
+
+        let place = dir.path().join("deep/place");
+        for text in ["one", "two"] {
+            let scratch = scratch(dir.path()).unwrap();
+            let made = scratch.path().join("made");
+            fs::create_dir(&made).unwrap();
+            fs::write(made.join("f"), text).unwrap();
+            put(&made, &place).unwrap();
+            assert_eq!(fs::read_to_string(place.join("f")).unwrap(), text);
+        }
+    }
+}

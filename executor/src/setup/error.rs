@@ -1,0 +1,142 @@
+//! What can go wrong in set-up; each text says what, which value, where, and the way out.
+
+use std::path::{Path, PathBuf};
+
+/// Errors of set-up. All of them end Warren with exit code 1 before a run starts.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// No JDK was found at all.
+    #[error(
+        "no JDK found (looked at {looked}); install one of version {min} or later, or set JAVA_HOME"
+    )]
+    NoJdk {
+        /// The places, joined by commas.
+        looked: String,
+        /// Lowest version that will do.
+        min: u32,
+    },
+    /// JDKs were found, but none is new enough.
+    #[error(
+        "the target needs Java {min} or later, found only {found}; install a newer JDK, or set JAVA_HOME to one"
+    )]
+    OldJdk {
+        /// Lowest version that will do.
+        min: u32,
+        /// What there is: `11 in /usr/lib/jvm/x`, joined by commas.
+        found: String,
+    },
+    /// The JDK that was named is none.
+    #[error("{home} is no JDK ({why}); name the folder that holds bin/java")]
+    BadJdk {
+        /// What was named, or the program asked.
+        home: PathBuf,
+        /// What happened.
+        why: String,
+    },
+    /// A Java runtime without compiler where one is needed.
+    #[error(
+        "{home} (Java {version}) has no javac, but {doing} needs it; install the full JDK, not only the runtime"
+    )]
+    NoCompiler {
+        /// Its home.
+        home: PathBuf,
+        /// Its feature version.
+        version: u32,
+        /// What needs it.
+        doing: String,
+    },
+    /// Neither WARREN_CACHE nor XDG_CACHE_HOME nor HOME is set.
+    #[error("no place for the cache: set WARREN_CACHE (or HOME) to a folder that may be written")]
+    NoCache,
+    /// Reading or writing a file failed.
+    #[error("{doing} {path}: {source}")]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A lock file that cannot be read.
+    #[error(
+        "{path} line {line}: {why}; delete the file to have it made again from what Maven fetches"
+    )]
+    BadLock {
+        /// The lock file.
+        path: PathBuf,
+        /// 1-based.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// `mvn` is needed and not there.
+    #[error(
+        "Maven (mvn) is needed once to fetch {what}, but it cannot be started: {why}; install Maven 3.6 or later"
+    )]
+    NoMaven {
+        /// Target and version.
+        what: String,
+        /// What the system said.
+        why: String,
+    },
+    /// `mvn` ended with an error; its own last lines say why.
+    #[error(
+        "fetching the jars of {what} with Maven failed; is there a network, and does the version exist? Maven said:\n{tail}"
+    )]
+    Maven {
+        /// Target and version.
+        what: String,
+        /// Last lines of its output.
+        tail: String,
+    },
+    /// A jar is not the one the lock names.
+    #[error(
+        "{file} has sha256 {got}, but {lock} wants {want}, also after fetching it again; if the jar is right, delete its line's lock file"
+    )]
+    WrongJar {
+        /// The jar.
+        file: PathBuf,
+        /// The hash it has.
+        got: String,
+        /// The hash the lock names.
+        want: String,
+        /// The lock file.
+        lock: PathBuf,
+    },
+    /// Maven does not give what the lock names.
+    #[error(
+        "{lock} names {coordinates}, but Maven's dependencies of {pom} have no such jar; make the lock anew"
+    )]
+    MissingJar {
+        /// The lock file.
+        lock: PathBuf,
+        /// The entry.
+        coordinates: String,
+        /// The project file.
+        pom: PathBuf,
+    },
+    /// The compiler refused sources.
+    #[error("compiling {what} with {javac} failed:\n{output}")]
+    Compile {
+        /// What was compiled.
+        what: String,
+        /// The compiler.
+        javac: PathBuf,
+        /// What it said.
+        output: String,
+    },
+}
+
+impl SetupError {
+    pub(super) fn file(
+        doing: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> SetupError {
+        move |source| SetupError::File {
+            doing,
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+}

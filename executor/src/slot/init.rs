@@ -1,0 +1,448 @@
+//! Slot init: `warren __slot-init`, the process that owns a slot from the inside.
+//!
+//! Called by `main` of the binary before any thread exists. It makes the namespaces, becomes pid 1 (levels 1 and 2),
+//! then serves its one socket (fd 0) on a single-threaded runtime: starts and reaps processes, asks text probes, drops
+//! packets, counts stalls. End of file on the socket ends it, and with it everything in the slot. It takes no
+//! decision of its own and writes no file but the level 3 state file.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork, setsid};
+use tokio::net::UnixStream;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::MissedTickBehavior;
+
+use super::namespaces::{self, StepError};
+use super::nftables::KernelCuts;
+use super::stall::{StallTracker, TICK_NS};
+use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
+use super::{Exit, Level, SpawnSpec, now_ns, probe};
+
+/// Exit codes of init, seen only in error texts.
+const OK: i32 = 0;
+const BAD_CALL: i32 = 2;
+const NOT_MADE: i32 = 3;
+
+/// The whole life of slot init. `args` are the arguments after `__slot-init` (none are used today).
+///
+/// Must be the first thing `main` does: a process with threads can enter no user namespace. Returns the exit code.
+pub fn slot_init_main(_args: &[String]) -> i32 {
+    let Some(socket) = take_socket() else {
+        eprintln!("__slot-init is started by warren itself, with a socket as its stdin");
+        return BAD_CALL;
+    };
+    die_with_parent();
+    let _ = setsid();
+    let setup: Setup = match wire::receive(socket.as_fd()) {
+        Ok(Some((setup, _))) => setup,
+        Ok(None) => return OK,
+        Err(e) => {
+            eprintln!("slot init: no set-up message: {e}");
+            return BAD_CALL;
+        }
+    };
+    if setup.level == Level::Plain {
+        return serve(socket, setup, std::process::id() as i32, Vec::new());
+    }
+    if let Err(e) = namespaces::enter(setup.level) {
+        return refuse(&socket, e);
+    }
+    // SAFETY: the process has one thread, so the child may use everything.
+    match unsafe { fork() } {
+        Ok(ForkResult::Parent { child }) => {
+            drop(socket);
+            wait_for(child)
+        }
+        Ok(ForkResult::Child) => pid_one(socket, setup),
+        Err(e) => refuse(
+            &socket,
+            StepError {
+                step: "forking pid 1".into(),
+                why: e.to_string(),
+                remedy: "check limits on processes and memory".into(),
+            },
+        ),
+    }
+}
+
+/// Takes fd 0 as the socket and puts /dev/null in its place. `None` if it is not a socket.
+fn take_socket() -> Option<OwnedFd> {
+    let stdin = io::stdin();
+    nix::sys::socket::getsockname::<nix::sys::socket::UnixAddr>(stdin.as_raw_fd()).ok()?;
+    let socket = stdin.as_fd().try_clone_to_owned().ok()?; // close-on-exec
+    let null = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .ok()?;
+    // SAFETY: dup2 onto the standard descriptors, which std never closes; /dev/null is open.
+    unsafe {
+        libc::dup2(null.as_raw_fd(), 0);
+        libc::dup2(null.as_raw_fd(), 1);
+    }
+    Some(socket)
+}
+
+fn die_with_parent() {
+    // SAFETY: prctl with integer arguments only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+}
+
+fn refuse(socket: &OwnedFd, e: StepError) -> i32 {
+    let _ = wire::send(
+        socket.as_fd(),
+        &FromInit::Failed {
+            step: e.step,
+            why: e.why,
+            remedy: e.remedy,
+        },
+        None,
+    );
+    NOT_MADE
+}
+
+/// The outer process: it stays only to be pid 1's parent (whose death pid 1 does not survive) and to be waited for.
+fn wait_for(child: Pid) -> i32 {
+    loop {
+        match waitpid(child, None) {
+            Ok(WaitStatus::Exited(_, code)) => return code,
+            Ok(WaitStatus::Signaled(_, signal, _)) => return 128 + signal as i32,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return NOT_MADE,
+        }
+    }
+}
+
+fn pid_one(socket: OwnedFd, setup: Setup) -> i32 {
+    die_with_parent();
+    // /proc is still the host's, so it tells our pid as Warren sees it.
+    let host_pid = std::fs::read_link("/proc/self")
+        .ok()
+        .and_then(|p| p.to_str()?.parse().ok())
+        .unwrap_or(0);
+    let hosts: Vec<(String, Ipv4Addr)> = setup
+        .names
+        .iter()
+        .enumerate()
+        .map(|(i, n)| (n.clone(), Ipv4Addr::new(127, setup.second, 0, 11 + i as u8)))
+        .collect();
+    match namespaces::furnish(setup.root_bytes, setup.shm_bytes, &hosts) {
+        Ok(notes) => serve(socket, setup, host_pid, notes),
+        Err(e) => refuse(&socket, e),
+    }
+}
+
+fn serve(socket: OwnedFd, setup: Setup, host_pid: i32, notes: Vec<String>) -> i32 {
+    // SAFETY: prctl with integer arguments only. At level 3 orphans of the nodes come to us, so that we can kill them.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            let e = StepError {
+                step: "starting init's runtime".into(),
+                why: e.to_string(),
+                remedy: "check limits on open files".into(),
+            };
+            return refuse(&socket, e);
+        }
+    };
+    let level = setup.level;
+    let code = match runtime.block_on(Init::run(socket, setup, host_pid, notes)) {
+        Ok(()) => OK,
+        Err(e) => {
+            eprintln!("slot init: {e}");
+            NOT_MADE
+        }
+    };
+    if level == Level::Plain {
+        kill_everything_plain();
+    }
+    // At levels 1 and 2 the end of pid 1 kills every process of the namespace.
+    code
+}
+
+/// Level 3: kills all children, again and again until none is left (orphans come to us as subreaper).
+fn kill_everything_plain() {
+    loop {
+        for pid in children_of_self() {
+            let _ = killpg(pid, Signal::SIGKILL);
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        match waitpid(None, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn children_of_self() -> Vec<Pid> {
+    let id = std::process::id();
+    let text =
+        std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|p| p.parse().ok().map(Pid::from_raw))
+        .collect()
+}
+
+struct Init {
+    stream: UnixStream,
+    /// The same socket for sending, also from probe tasks.
+    out: Arc<OwnedFd>,
+    cuts: Result<KernelCuts, String>,
+    /// Processes started here and not yet reaped.
+    names: HashMap<i32, String>,
+    stalls: StallTracker,
+    state_file: Option<File>,
+}
+
+impl Init {
+    async fn run(
+        socket: OwnedFd,
+        setup: Setup,
+        host_pid: i32,
+        notes: Vec<String>,
+    ) -> io::Result<()> {
+        let out = Arc::new(socket.try_clone()?);
+        let stream = StdUnixStream::from(socket);
+        stream.set_nonblocking(true)?;
+        let mut init = Init {
+            stream: UnixStream::from_std(stream)?,
+            out,
+            cuts: trial(&setup),
+            names: HashMap::new(),
+            stalls: StallTracker::new(now_ns()),
+            state_file: match &setup.state_file {
+                Some(path) => Some(OpenOptions::new().append(true).open(path)?),
+                None => None,
+            },
+        };
+        // Before READY, so that no death is missed.
+        let mut children = signal(SignalKind::child())?;
+        let cuts = init.cuts.as_ref().map(|_| ()).map_err(String::clone);
+        init.send(
+            &FromInit::Ready {
+                host_pid,
+                cuts,
+                notes,
+            },
+            None,
+        )?;
+        let mut ticker = tokio::time::interval(Duration::from_nanos(TICK_NS));
+        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut frames = Frames::default();
+        loop {
+            tokio::select! {
+                biased;
+                _ = children.recv() => init.reap()?,
+                more = fill(&init.stream, &mut frames) => {
+                    if !more? {
+                        return Ok(());
+                    }
+                    let mut requests = VecDeque::new();
+                    while let Some(request) = frames.next::<Numbered>()? {
+                        requests.push_back(request);
+                    }
+                    for Numbered { id, request } in requests {
+                        if matches!(request, Request::Close) {
+                            return init.reply(id, Ok(Reply::Closing));
+                        }
+                        init.handle(id, request)?;
+                    }
+                }
+                _ = ticker.tick() => init.stalls.tick(now_ns()),
+            }
+        }
+    }
+
+    fn handle(&mut self, id: u64, request: Request) -> io::Result<()> {
+        match request {
+            Request::Spawn(spec) => match self.spawn(&spec) {
+                Ok((pid, spawned_ns, pidfd)) => {
+                    let reply = FromInit::Reply {
+                        id,
+                        result: Ok(Reply::Spawned { pid, spawned_ns }),
+                    };
+                    self.send(&reply, Some(pidfd.as_fd()))
+                }
+                Err(why) => self.reply(id, Err(why)),
+            },
+            Request::Probe { probes, timeout_ms } => {
+                let out = Arc::clone(&self.out);
+                tokio::spawn(async move {
+                    let answers = probe::run_all(probes, Duration::from_millis(timeout_ms)).await;
+                    let reply = FromInit::Reply {
+                        id,
+                        result: Ok(Reply::Probed(answers)),
+                    };
+                    // A parent that is gone is noticed by the reading side.
+                    let _ = wire::send(out.as_fd(), &reply, None);
+                });
+                Ok(())
+            }
+            Request::Cut(cuts) => {
+                let result = match &mut self.cuts {
+                    Ok(kernel) => kernel
+                        .replace(&cuts)
+                        .map(|()| Reply::Cut { t_ns: now_ns() })
+                        .map_err(|e| e.to_string()),
+                    Err(why) => Err(why.clone()),
+                };
+                self.reply(id, result)
+            }
+            Request::Stalls => {
+                let stalls = self.stalls.take(now_ns());
+                self.reply(id, Ok(Reply::Stalls(stalls)))
+            }
+            Request::Close => Ok(()), // handled by the loop
+        }
+    }
+
+    fn spawn(&mut self, spec: &SpawnSpec) -> Result<(i32, u64, OwnedFd), String> {
+        let (program, args) = spec
+            .argv
+            .split_first()
+            .ok_or("argv is empty: name at least the program")?;
+        let mut open = OpenOptions::new();
+        let out = open.append(true).create(true).open(&spec.stdout);
+        let out = out.map_err(|e| {
+            format!(
+                "opening stdout {}: {e}; create its folder first",
+                spec.stdout.display()
+            )
+        })?;
+        let err = out
+            .try_clone()
+            .map_err(|e| format!("opening stderr: {e}"))?;
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .env_clear()
+            .envs(spec.env.iter().map(|(k, v)| (k, v)))
+            .current_dir(&spec.cwd);
+        command.stdin(Stdio::null()).stdout(out).stderr(err);
+        let init = std::process::id() as i32;
+        // SAFETY: the closure makes three system calls and allocates nothing.
+        unsafe {
+            command.pre_exec(move || {
+                libc::setsid();
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+                // Init may have died before the line above: then nothing would ever kill us.
+                if libc::getppid() != init {
+                    libc::_exit(1);
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn().map_err(|e| {
+            format!(
+                "starting {program} in {} failed: {e}; both must exist inside the slot",
+                spec.cwd.display()
+            )
+        })?;
+        let spawned_ns = now_ns();
+        let pid = child.id() as i32; // reaped by `reap`, never through the handle
+        let pidfd = pidfd_open(pid).map_err(|e| {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            format!("pidfd_open({pid}): {e}; Warren needs Linux 5.3 or later")
+        })?;
+        self.names.insert(pid, spec.name.clone());
+        self.note_pid(pid);
+        Ok((pid, spawned_ns, pidfd))
+    }
+
+    /// Level 3: one more line for the sweep of a later start.
+    fn note_pid(&mut self, pid: i32) {
+        if let Some(file) = &mut self.state_file {
+            let line = super::level3::pid_line(pid);
+            let _ = file.write_all(line.as_bytes());
+        }
+    }
+
+    /// Reaps all that ended; strangers (orphans of the nodes) silently.
+    fn reap(&mut self) -> io::Result<()> {
+        loop {
+            let (pid, status, signal) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid, Some(code), None),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, None, Some(signal as i32)),
+                Ok(WaitStatus::StillAlive) => return Ok(()),
+                Ok(_) | Err(Errno::EINTR) => continue,
+                Err(_) => return Ok(()), // no children
+            };
+            if let Some(name) = self.names.remove(&pid.as_raw()) {
+                let exit = Exit {
+                    name,
+                    pid: pid.as_raw(),
+                    status,
+                    signal,
+                    t_ns: now_ns(),
+                    by_us: false,
+                };
+                self.send(&FromInit::Exit(exit), None)?;
+            }
+        }
+    }
+
+    fn reply(&self, id: u64, result: Result<Reply, String>) -> io::Result<()> {
+        self.send(&FromInit::Reply { id, result }, None)
+    }
+
+    fn send(&self, message: &FromInit, pass: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        wire::send(self.out.as_fd(), message, pass)
+    }
+}
+
+/// Opens nf_tables and puts in, then takes out, one rule: the trial that tells whether cuts work here.
+fn trial(setup: &Setup) -> Result<KernelCuts, String> {
+    if setup.level == Level::Plain {
+        return Err("level 3 has no network of its own".into());
+    }
+    if !setup.try_cuts {
+        return Err("not asked for when the slot was opened".into());
+    }
+    KernelCuts::open().map_err(|e| format!("nf_tables: {e}"))
+}
+
+/// Reads what is there into `frames`; false at end of file. Safe to cancel.
+async fn fill(stream: &UnixStream, frames: &mut Frames) -> io::Result<bool> {
+    loop {
+        stream.readable().await?;
+        let mut piece = [0u8; 16384];
+        match stream.try_read(&mut piece) {
+            Ok(0) => return Ok(false),
+            Ok(n) => {
+                frames.push(&piece[..n]);
+                return Ok(true);
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: a system call with integer arguments; the descriptor it returns (close-on-exec) is ours alone.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
+        if fd < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(OwnedFd::from_raw_fd(fd as i32))
+        }
+    }
+}

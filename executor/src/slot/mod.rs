@@ -1,0 +1,58 @@
+//! Slots: the isolated places runs live in (design.md section 4).
+//!
+//! Who calls it: the rest of this crate (deploy, run, teardown), `doctor`, and `main` of the binary, which hands
+//! `__slot-init` to [`slot_init_main`] before anything else happens.
+//! What it refuses to do: it knows no target, no node configuration and no fault; it places processes, carries text
+//! probes, drops packets between addresses, and makes sure that nothing outlives it.
+//!
+//! # How a slot is put together
+//! ```text
+//! warren ── spawner thread ── warren __slot-init (unshares, forks, waits) ── pid 1 of the slot ── every process of the run
+//!    └──────────────── one socket pair, length-prefixed JSON, pidfds by SCM_RIGHTS ─────┘
+//! ```
+//! End of file on that socket, or the death of Warren (PDEATHSIG), ends pid 1, and with it every process, mount and
+//! namespace of the slot. On level 3 the same init runs without namespaces; its children carry PDEATHSIG of their own
+//! and a state file lets the next start sweep what is left ([`sweep_level3`]).
+//!
+//! # Use
+//! ```text
+//! let slot = Slot::open(&SlotConfig::new(exe, best_level(exe)?).names(["zk1", "zk2"]))?;
+//! std::fs::create_dir_all(slot.root().join("nodes/zk1"))?;              // host view of the slot's files
+//! let zk1 = slot.spawn(&SpawnSpec { name: "zk1".into(), argv, env, cwd: slot.inside_root().join("nodes/zk1"), stdout })?;
+//! slot.cut(&CutRules::both(&[slot.node_addr(0)], &[slot.node_addr(1)]))?;
+//! zk1.kill();                                                           // a few microseconds, from any thread
+//! let exit = slot.wait_exit(&zk1, Instant::now() + Duration::from_secs(2));
+//! slot.close()?;                                                        // Drop does the same, without the answer
+//! ```
+
+mod error;
+mod host;
+mod init;
+mod level3;
+mod levels;
+mod namespaces;
+mod nftables;
+mod probe;
+mod spawner;
+mod stall;
+mod types;
+mod wire;
+
+pub use error::SlotError;
+pub use host::{Process, Slot};
+pub use init::slot_init_main;
+pub use level3::{SweepReport, sweep_level3};
+pub use levels::{LevelReport, best_level, detect_levels};
+pub use types::{
+    Cut, CutRules, Exit, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,
+};
+
+/// The hidden subcommand under which the binary is slot init.
+pub const SLOT_INIT: &str = "__slot-init";
+
+/// CLOCK_MONOTONIC in nanoseconds: the one clock of all parts (docs/formats.md).
+pub fn now_ns() -> u64 {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .map(|t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+        .unwrap_or(0)
+}

@@ -1,0 +1,350 @@
+//! Kernel cuts: one nf_tables table `warren` in the slot's own network namespace, spoken by netlink.
+//!
+//! Called by `init.rs`. All of our encoding of nf_tables lies in this file. The rules are
+//! `ip saddr A ip daddr B drop` on hook input: on loopback a packet passes input once, so each rule is one direction
+//! of one link, for old and new connections alike. Table and chain are made once; a change of rules is one
+//! transaction that empties the chain and fills it again, so no packet meets a half-made set. It touches no table but
+//! its own and refuses to run outside a slot by construction (only slot init opens it).
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket,
+};
+
+use super::Cut;
+
+const TABLE: &str = "warren";
+const CHAIN: &str = "cuts";
+
+// linux/netlink.h, linux/netfilter/nfnetlink.h
+const NLM_F_REQUEST: u16 = 0x1;
+const NLM_F_ACK: u16 = 0x4;
+const NLM_F_CREATE: u16 = 0x400;
+const NLM_F_APPEND: u16 = 0x800;
+const NLMSG_ERROR: u16 = 2;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const SUBSYS_NFTABLES: u16 = 10;
+const NFPROTO_IPV4: u8 = 2;
+const NESTED: u16 = 0x8000;
+
+// linux/netfilter/nf_tables.h: messages
+const NEWTABLE: u16 = 0;
+const NEWCHAIN: u16 = 3;
+const NEWRULE: u16 = 6;
+const DELRULE: u16 = 8;
+
+/// The open netlink socket of one slot.
+#[derive(Debug)]
+pub(super) struct KernelCuts {
+    socket: OwnedFd,
+    seq: u32,
+}
+
+impl KernelCuts {
+    /// Makes table and chain, puts one rule in and takes it out again: the trial.
+    pub fn open() -> io::Result<Self> {
+        let socket = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkNetFilter,
+        )?;
+        let mut cuts = KernelCuts { socket, seq: 1 };
+        cuts.commit(|batch| {
+            batch.message(NEWTABLE, NLM_F_CREATE, |m| {
+                m.text(1, TABLE);
+            });
+            batch.message(NEWCHAIN, NLM_F_CREATE, |m| {
+                m.text(1, TABLE).text(3, CHAIN);
+                m.nest(4, |hook| {
+                    hook.be32(1, 1).be32(2, 0); // NF_INET_LOCAL_IN, priority 0
+                });
+                m.be32(5, 1); // policy accept
+                m.text(7, "filter");
+            });
+        })?;
+        let nobody = Ipv4Addr::new(127, 255, 255, 254);
+        cuts.replace(&[Cut {
+            from: Some(nobody),
+            to: Some(nobody),
+        }])?;
+        cuts.replace(&[])?;
+        Ok(cuts)
+    }
+
+    /// Puts exactly these rules in force, in one transaction; none = every packet passes. In force at return.
+    pub fn replace(&mut self, cuts: &[Cut]) -> io::Result<()> {
+        self.commit(|batch| {
+            batch.message(DELRULE, 0, |m| {
+                m.text(1, TABLE).text(2, CHAIN); // no handle: all rules of the chain
+            });
+            for cut in cuts {
+                batch.message(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, |m| {
+                    m.text(1, TABLE).text(2, CHAIN);
+                    m.nest(4, |rule| drop_rule(rule, cut));
+                });
+            }
+        })
+    }
+
+    /// Sends one batch and reads the kernel's answers, which are all there when send returns.
+    fn commit(&mut self, fill: impl FnOnce(&mut Batch)) -> io::Result<()> {
+        let mut batch = Batch {
+            bytes: Vec::with_capacity(4096),
+            seq: self.seq,
+            last: 0,
+        };
+        batch.bound(BATCH_BEGIN);
+        fill(&mut batch);
+        batch.ask_for_ack();
+        let awaited = batch.seq - 1;
+        batch.bound(BATCH_END);
+        self.seq = batch.seq;
+        send(self.socket.as_raw_fd(), &batch.bytes, MsgFlags::empty())?;
+        self.answers(awaited)
+    }
+
+    fn answers(&self, awaited: u32) -> io::Result<()> {
+        let mut buffer = vec![0u8; 32 << 10];
+        let mut done = false;
+        let mut refused = None;
+        loop {
+            match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(n) => {
+                    for (seq, code) in errors(&buffer[..n]) {
+                        if code != 0 {
+                            refused.get_or_insert(io::Error::from_raw_os_error(-code));
+                        }
+                        done |= seq == awaited;
+                    }
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        match refused {
+            Some(e) => Err(e),
+            None if done => Ok(()),
+            None => Err(io::Error::other(
+                "the kernel gave no answer to a transaction",
+            )),
+        }
+    }
+}
+
+/// `ip saddr FROM ip daddr TO drop` as a list of expressions.
+fn drop_rule(rule: &mut Attrs<'_>, cut: &Cut) {
+    for (addr, offset) in [(cut.from, 12), (cut.to, 16)] {
+        let Some(addr) = addr else { continue };
+        rule.expression("payload", |e| {
+            e.be32(1, 1).be32(2, 1).be32(3, offset).be32(4, 4); // register 1 = network header [offset..offset + 4]
+        });
+        rule.expression("cmp", |e| {
+            e.be32(1, 1).be32(2, 0); // register 1 equal
+            e.nest(3, |d| {
+                d.raw(1, &addr.octets());
+            });
+        });
+    }
+    rule.expression("immediate", |e| {
+        e.be32(1, 0); // the verdict register
+        e.nest(2, |d| {
+            d.nest(2, |v| {
+                v.be32(1, 0); // NF_DROP
+            });
+        });
+    });
+}
+
+/// (sequence number, negative errno or 0) of each NLMSG_ERROR in a datagram.
+fn errors(mut bytes: &[u8]) -> Vec<(u32, i32)> {
+    let mut out = Vec::new();
+    while bytes.len() >= 16 {
+        let word = |at: usize| {
+            u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let len = word(0) as usize;
+        if len < 16 || len > bytes.len() {
+            break;
+        }
+        if u16::from_ne_bytes([bytes[4], bytes[5]]) == NLMSG_ERROR && len >= 20 {
+            out.push((word(8), word(16) as i32));
+        }
+        bytes = &bytes[len.next_multiple_of(4).min(bytes.len())..];
+    }
+    out
+}
+
+/// Netlink messages one after another, with rising sequence numbers.
+struct Batch {
+    bytes: Vec<u8>,
+    seq: u32,
+    /// Where the last message starts.
+    last: usize,
+}
+
+impl Batch {
+    /// BATCH_BEGIN or BATCH_END.
+    fn bound(&mut self, kind: u16) {
+        self.raw_message(kind, NLM_F_REQUEST, 0, SUBSYS_NFTABLES.to_be(), |_| {});
+    }
+
+    fn message(&mut self, kind: u16, flags: u16, fill: impl FnOnce(&mut Attrs<'_>)) {
+        self.raw_message(
+            (SUBSYS_NFTABLES << 8) | kind,
+            NLM_F_REQUEST | flags,
+            NFPROTO_IPV4,
+            0,
+            fill,
+        );
+    }
+
+    fn raw_message(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        family: u8,
+        res_id: u16,
+        fill: impl FnOnce(&mut Attrs<'_>),
+    ) {
+        self.last = self.bytes.len();
+        let b = &mut self.bytes;
+        b.extend_from_slice(&[0; 4]); // length, below
+        b.extend_from_slice(&kind.to_ne_bytes());
+        b.extend_from_slice(&flags.to_ne_bytes());
+        b.extend_from_slice(&self.seq.to_ne_bytes());
+        b.extend_from_slice(&[0; 4]); // port: the kernel fills it in
+        b.extend_from_slice(&[family, 0]); // nfgenmsg
+        b.extend_from_slice(&res_id.to_ne_bytes());
+        fill(&mut Attrs { bytes: b });
+        let len = (b.len() - self.last) as u32;
+        b[self.last..self.last + 4].copy_from_slice(&len.to_ne_bytes());
+        self.seq += 1;
+    }
+
+    /// Only the last message asks for an answer: errors come for every one anyway.
+    fn ask_for_ack(&mut self) {
+        let at = self.last + 6;
+        let flags = u16::from_ne_bytes([self.bytes[at], self.bytes[at + 1]]) | NLM_F_ACK;
+        self.bytes[at..at + 2].copy_from_slice(&flags.to_ne_bytes());
+    }
+}
+
+/// Attributes of one message or nest; lengths are padded to four bytes.
+struct Attrs<'a> {
+    bytes: &'a mut Vec<u8>,
+}
+
+impl Attrs<'_> {
+    fn raw(&mut self, kind: u16, payload: &[u8]) -> &mut Self {
+        self.bytes
+            .extend_from_slice(&(payload.len() as u16 + 4).to_ne_bytes());
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
+        self.bytes.extend_from_slice(payload);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// A terminated string.
+    fn text(&mut self, kind: u16, text: &str) -> &mut Self {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.push(0);
+        self.raw(kind, &bytes)
+    }
+
+    fn be32(&mut self, kind: u16, value: u32) -> &mut Self {
+        self.raw(kind, &value.to_be_bytes())
+    }
+
+    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Attrs<'_>)) -> &mut Self {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 2]);
+        self.bytes.extend_from_slice(&(kind | NESTED).to_ne_bytes());
+        fill(&mut Attrs { bytes: self.bytes });
+        let len = (self.bytes.len() - start) as u16;
+        self.bytes[start..start + 2].copy_from_slice(&len.to_ne_bytes());
+        self
+    }
+
+    fn expression(&mut self, name: &str, fill: impl FnOnce(&mut Attrs<'_>)) {
+        self.nest(1, |elem| {
+            elem.text(1, name).nest(2, fill);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_padded_and_nests_know_their_length() {
+        let mut bytes = Vec::new();
+        Attrs { bytes: &mut bytes }.nest(4, |n| {
+            n.text(1, "ab").be32(2, 1);
+        });
+        let mut want = Vec::new();
+        want.extend_from_slice(&20u16.to_ne_bytes());
+        want.extend_from_slice(&(4u16 | 0x8000).to_ne_bytes());
+        want.extend_from_slice(&7u16.to_ne_bytes());
+        want.extend_from_slice(&1u16.to_ne_bytes());
+        want.extend_from_slice(b"ab\0\0");
+        want.extend_from_slice(&8u16.to_ne_bytes());
+        want.extend_from_slice(&2u16.to_ne_bytes());
+        want.extend_from_slice(&[0, 0, 0, 1]);
+        assert_eq!(bytes, want);
+    }
+
+    #[test]
+    fn messages_carry_rising_numbers_and_only_the_last_asks() {
+        let mut batch = Batch {
+            bytes: Vec::new(),
+            seq: 5,
+            last: 0,
+        };
+        batch.bound(BATCH_BEGIN);
+        batch.message(NEWTABLE, NLM_F_CREATE, |m| {
+            m.text(1, TABLE);
+        });
+        batch.ask_for_ack();
+        batch.bound(BATCH_END);
+        let mut at = 0;
+        let mut seen = Vec::new();
+        while at < batch.bytes.len() {
+            let b = &batch.bytes[at..];
+            let len = u32::from_ne_bytes([b[0], b[1], b[2], b[3]]) as usize;
+            seen.push((
+                u32::from_ne_bytes([b[8], b[9], b[10], b[11]]),
+                u16::from_ne_bytes([b[6], b[7]]),
+            ));
+            at += len;
+        }
+        let create = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK;
+        assert_eq!(
+            seen,
+            vec![(5, NLM_F_REQUEST), (6, create), (7, NLM_F_REQUEST)]
+        );
+        assert_eq!(at, batch.bytes.len());
+    }
+
+    #[test]
+    fn answers_are_read_and_a_short_one_is_no_panic() {
+        let mut answer = Vec::new();
+        answer.extend_from_slice(&36u32.to_ne_bytes());
+        answer.extend_from_slice(&NLMSG_ERROR.to_ne_bytes());
+        answer.extend_from_slice(&[0, 0]);
+        answer.extend_from_slice(&9u32.to_ne_bytes());
+        answer.extend_from_slice(&[0; 4]);
+        answer.extend_from_slice(&(-1i32).to_ne_bytes());
+        answer.extend_from_slice(&[0; 16]);
+        assert_eq!(errors(&answer), vec![(9, -1)]);
+        assert_eq!(errors(&answer[..30]), vec![]);
+        assert_eq!(errors(&[1, 2, 3]), vec![]);
+    }
+}

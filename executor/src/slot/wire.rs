@@ -1,0 +1,279 @@
+//! The talk between Warren and slot init: frames on one stream socket, u32 little endian length, then JSON; a reply may
+//! carry one descriptor (a pidfd).
+//!
+//! Called by `host.rs` (blocking) and `init.rs` (non-blocking). It does not interpret messages.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{Cut, Exit, Level, ProbeAnswer, SpawnSpec, Stalls, TextProbe};
+
+/// Frames above this are a broken peer, not a message.
+const MAX_FRAME: usize = 64 << 20;
+
+/// First message to init: what to become.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Setup {
+    pub level: Level,
+    pub names: Vec<String>,
+    /// Second byte of the node addresses: 0, or the slot number at level 3.
+    pub second: u8,
+    pub root_bytes: u64,
+    pub shm_bytes: u64,
+    pub try_cuts: bool,
+    /// Level 3: where init appends the pids it spawned.
+    pub state_file: Option<std::path::PathBuf>,
+}
+
+/// A request with the number its reply will carry.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Numbered {
+    pub id: u64,
+    pub request: Request,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    Spawn(SpawnSpec),
+    Probe {
+        probes: Vec<TextProbe>,
+        timeout_ms: u64,
+    },
+    Cut(Vec<Cut>),
+    Stalls,
+    Close,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    Spawned { pid: i32, spawned_ns: u64 },
+    Probed(Vec<ProbeAnswer>),
+    Cut { t_ns: u64 },
+    Stalls(Stalls),
+    Closing,
+}
+
+/// Everything init says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromInit {
+    /// The slot stands. `host_pid` is pid 1 as Warren sees it; `cuts` is the outcome of the trial.
+    Ready {
+        host_pid: i32,
+        cuts: Result<(), String>,
+        notes: Vec<String>,
+    },
+    /// The slot could not be made.
+    Failed {
+        step: String,
+        why: String,
+        remedy: String,
+    },
+    Reply {
+        id: u64,
+        result: Result<Reply, String>,
+    },
+    Exit(Exit),
+}
+
+/// Sends one message, and a descriptor with its first byte. Waits when the socket is full, blocking or not: the other
+/// side always drains.
+pub(super) fn send<T: Serialize>(
+    socket: BorrowedFd<'_>,
+    message: &T,
+    pass: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    let mut frame = Vec::with_capacity(body.len() + 4);
+    frame.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    frame.extend_from_slice(&body);
+    let raw: Vec<RawFd> = pass.iter().map(|f| f.as_raw_fd()).collect();
+    let mut sent = 0;
+    while sent < frame.len() {
+        let control = [ControlMessage::ScmRights(&raw)];
+        let control: &[ControlMessage] = if sent == 0 && !raw.is_empty() {
+            &control
+        } else {
+            &[]
+        };
+        let part = [IoSlice::new(&frame[sent..])];
+        match sendmsg::<UnixAddr>(
+            socket.as_raw_fd(),
+            &part,
+            control,
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        ) {
+            Ok(n) => sent += n,
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                let _ = poll(
+                    &mut [PollFd::new(socket, PollFlags::POLLOUT)],
+                    PollTimeout::from(100u16),
+                );
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Receives one message from a blocking socket, with the descriptor it carries. `Ok(None)` is end of file.
+pub(super) fn receive<T: DeserializeOwned>(
+    socket: BorrowedFd<'_>,
+) -> io::Result<Option<(T, Option<OwnedFd>)>> {
+    let mut head = [0u8; 4];
+    let Some(fd) = fill(socket, &mut head)? else {
+        return Ok(None);
+    };
+    let len = u32::from_le_bytes(head) as usize;
+    if len > MAX_FRAME {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("frame of {len} bytes"),
+        ));
+    }
+    let mut body = vec![0u8; len];
+    if fill(socket, &mut body)?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some((serde_json::from_slice(&body)?, fd)))
+}
+
+/// Fills the buffer; outer `None` is end of file, inner `Some` a descriptor that came along.
+fn fill(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Option<OwnedFd>>> {
+    let mut at = 0;
+    let mut fd = None;
+    while at < buffer.len() {
+        let mut space = nix::cmsg_space!(RawFd);
+        let mut part = [IoSliceMut::new(&mut buffer[at..])];
+        let got = match recvmsg::<UnixAddr>(
+            socket.as_raw_fd(),
+            &mut part,
+            Some(&mut space),
+            MsgFlags::MSG_CMSG_CLOEXEC,
+        ) {
+            Ok(got) => got,
+            Err(Errno::EINTR) => continue,
+            Err(e) => return Err(e.into()),
+        };
+        for control in got.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(fds) = control {
+                for raw in fds {
+                    // SAFETY: the kernel has just installed this descriptor for us; nobody else owns it.
+                    fd = Some(unsafe { OwnedFd::from_raw_fd(raw) });
+                }
+            }
+        }
+        if got.bytes == 0 {
+            return Ok(None);
+        }
+        at += got.bytes;
+    }
+    Ok(Some(fd))
+}
+
+/// Cuts frames out of bytes as they arrive; survives a cancelled read because it holds what came.
+#[derive(Default)]
+pub(super) struct Frames {
+    bytes: Vec<u8>,
+}
+
+impl Frames {
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole message, if there is one.
+    pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let Some(head) = self.bytes.first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let len = u32::from_le_bytes(*head) as usize;
+        if len > MAX_FRAME {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("frame of {len} bytes"),
+            ));
+        }
+        if self.bytes.len() < 4 + len {
+            return Ok(None);
+        }
+        let message = serde_json::from_slice(&self.bytes[4..4 + len])?;
+        self.bytes.drain(..4 + len);
+        Ok(Some(message))
+    }
+}
+
+/// A connected pair, close-on-exec on both ends.
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+    Ok(socketpair(
+        AddressFamily::Unix,
+        SockType::Stream,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn frames_come_whole_whatever_the_pieces() {
+        let (a, b) = pair().unwrap();
+        send(
+            a.as_fd(),
+            &Numbered {
+                id: 7,
+                request: Request::Stalls,
+            },
+            None,
+        )
+        .unwrap();
+        let (got, fd): (Numbered, _) = receive(b.as_fd()).unwrap().unwrap();
+        assert_eq!(got.id, 7);
+        assert!(fd.is_none());
+
+        let body = serde_json::to_vec(&Numbered {
+            id: 8,
+            request: Request::Close,
+        })
+        .unwrap();
+        let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&body);
+        let mut frames = Frames::default();
+        for (i, byte) in bytes.iter().enumerate() {
+            frames.push(&[*byte]);
+            let got: Option<Numbered> = frames.next().unwrap();
+            assert_eq!(got.is_some(), i + 1 == bytes.len());
+        }
+        frames.push(&u32::MAX.to_le_bytes());
+        assert!(
+            frames.next::<Numbered>().is_err(),
+            "a giant frame is refused"
+        );
+    }
+
+    #[test]
+    fn a_descriptor_travels_with_its_message_and_eof_is_none() {
+        let (a, b) = pair().unwrap();
+        let (c, d) = pair().unwrap();
+        send(a.as_fd(), &1u32, Some(c.as_fd())).unwrap();
+        send(a.as_fd(), &2u32, None).unwrap();
+        let (one, fd): (u32, _) = receive(b.as_fd()).unwrap().unwrap();
+        let (two, none): (u32, _) = receive(b.as_fd()).unwrap().unwrap();
+        assert_eq!((one, two), (1, 2));
+        assert!(none.is_none());
+        send(fd.unwrap().as_fd(), &3u32, None).unwrap();
+        assert_eq!(receive::<u32>(d.as_fd()).unwrap().unwrap().0, 3);
+        drop(a);
+        assert!(receive::<u32>(b.as_fd()).unwrap().is_none());
+    }
+}
