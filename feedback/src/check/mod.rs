@@ -1,0 +1,139 @@
+//! The checkers: each a pure function from a run's product and the target's rules to failures and unknowns. Called by
+//! [`crate::judge::Judge`] through [`run_all`]; none knows a target's name.
+//!
+//! What all of them keep to (design, section 8):
+//! - `ok` and `failed` both bind; `unknown` may have happened once, at any time up to the end of its session; operations that
+//!   overlap in time can go either way; a retry is a new operation.
+//! - Without `sync` a stale read is legal. A process that dies by our own hand is never a finding.
+//! - A checker that cannot tell says unknown and why; one that panics becomes unknown with the error. 28 of CoFI's 33 false
+//!   alarms came from demanding success where failing is legal (CoFI section VI-D), so doubt never makes a failure.
+
+pub mod void;
+
+#[cfg(test)]
+pub mod testing;
+
+use crate::signature::{normalise, signature};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use warren_model::{Failure, FailureKind, NodeName, Rules, RunProduct, Stage, Unknown};
+
+/// A checker.
+pub type Checker = fn(&RunProduct, &Rules) -> CheckResult;
+
+/// Every checker by name, safety first.
+pub const CHECKERS: &[(&str, Checker)] = &[];
+
+/// What a checker found and what it could not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckResult {
+    pub failures: Vec<Failure>,
+    pub unknowns: Vec<Unknown>,
+}
+
+/// A failure before it has its signature.
+pub struct Found<'a> {
+    pub checker: &'a str,
+    pub kind: FailureKind,
+    pub stage: Stage,
+    /// Part of the signature: only where the same story always has the same role.
+    pub role: Option<String>,
+    pub node: Option<NodeName>,
+    /// One sentence that says what is wrong; normalised, it is the signature's evidence.
+    pub what: String,
+    /// Further lines for people.
+    pub evidence: Vec<String>,
+}
+
+impl CheckResult {
+    /// Nothing to say: passed.
+    #[must_use]
+    pub fn pass() -> Self {
+        Self::default()
+    }
+
+    /// Adds a failure; one with the same signature is told once, with the first evidence.
+    pub fn fail(&mut self, product: &RunProduct, found: Found<'_>) {
+        let normalised = normalise(&found.what, &product.trace.nodes);
+        let signature = signature(
+            found.checker,
+            &normalised,
+            found.role.as_deref(),
+            found.stage,
+        );
+        if self.failures.iter().any(|f| f.signature == signature) {
+            return;
+        }
+        let mut evidence = vec![found.what];
+        evidence.extend(found.evidence);
+        self.failures.push(Failure {
+            checker: found.checker.to_owned(),
+            kind: found.kind,
+            stage: found.stage,
+            role: found.role,
+            node: found.node,
+            evidence,
+            normalised,
+            signature,
+        });
+    }
+
+    /// Adds a question that could not be answered; the same one is told once.
+    pub fn unknown(&mut self, checker: &str, why: impl Into<String>) {
+        let unknown = Unknown {
+            checker: checker.to_owned(),
+            why: why.into(),
+        };
+        if !self.unknowns.contains(&unknown) {
+            self.unknowns.push(unknown);
+        }
+    }
+
+    fn take(&mut self, other: CheckResult) {
+        self.failures.extend(other.failures);
+        for u in other.unknowns {
+            self.unknown(&u.checker, u.why);
+        }
+    }
+}
+
+/// All checkers over one run that is not void. `retest`: this run repeats one that passed its limit.
+#[must_use]
+pub fn run_all(product: &RunProduct, rules: &Rules, retest: bool) -> CheckResult {
+    let _ = retest;
+    let mut all = CheckResult::pass();
+    for (name, checker) in CHECKERS {
+        all.take(guarded(name, *checker, product, rules));
+    }
+    all
+}
+
+/// Runs one checker; a panic in it is an unknown, never the end of a campaign.
+fn guarded(name: &str, checker: Checker, product: &RunProduct, rules: &Rules) -> CheckResult {
+    catch_unwind(AssertUnwindSafe(|| checker(product, rules))).unwrap_or_else(|panic| {
+        let why = panic
+            .downcast_ref::<&str>()
+            .map(|s| (*s).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no text".to_owned());
+        let mut result = CheckResult::pass();
+        result.unknown(name, format!("the checker failed: {why}"));
+        result
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checker_that_panics_is_an_unknown() {
+        fn bad(_: &RunProduct, _: &Rules) -> CheckResult {
+            panic!("index 7 is out of bounds")
+        }
+        let r = guarded("bad", bad, &RunProduct::default(), &Rules::default());
+        assert!(r.failures.is_empty());
+        assert_eq!(r.unknowns.len(), 1);
+        assert_eq!(r.unknowns[0].checker, "bad");
+        assert!(r.unknowns[0].why.contains("index 7"));
+    }
+}

@@ -1,0 +1,137 @@
+//! The judge of a campaign: rules of the target and what was learned, applied to one run after another.
+//!
+//! Held by the run observer (and by `replay`). Learning changes its state, judging does not: the same product and the same
+//! state give the same judgement. It writes nothing; the state is saved by the fuzzer.
+
+use crate::check::{self, CheckResult};
+use crate::logs::LogTemplates;
+use crate::recovery::FaultFreeStacks;
+use regex::{Regex, RegexSet};
+use serde::{Deserialize, Serialize};
+use warren_model::{Judgement, Rules, RunProduct, Verdict};
+
+/// What a campaign has learned about its target; saved and taken up again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Learned {
+    pub templates: LogTemplates,
+    /// Stacks of fault-free runs: what is not here is recovery.
+    pub stacks: FaultFreeStacks,
+    pub fault_free_runs: u32,
+    pub single_fault_runs: u32,
+}
+
+/// A regular expression of target.toml that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: `{value}` is no regular expression: {why}; correct it in target.toml")]
+pub struct RuleError {
+    /// Where it stands, such as `[log] fatal_log`.
+    pub key: &'static str,
+    pub value: String,
+    pub why: String,
+}
+
+/// Judges runs of one target.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    rules: Rules,
+    learned: Learned,
+    ignore: RegexSet,
+}
+
+impl Judge {
+    /// A judge that has learned nothing yet.
+    ///
+    /// # Errors
+    /// The first pattern of the rules that is no regular expression.
+    pub fn new(rules: Rules) -> Result<Self, RuleError> {
+        Self::with_state(rules, Learned::default())
+    }
+
+    /// A judge that goes on with what was learned.
+    ///
+    /// # Errors
+    /// As [`Judge::new`].
+    pub fn with_state(rules: Rules, learned: Learned) -> Result<Self, RuleError> {
+        let patterns = (rules.fatal_log.iter().map(|v| ("[log] fatal_log", v)))
+            .chain(rules.log_ignore.iter().map(|v| ("[log] ignore", v)))
+            .chain(rules.legal_exits.iter().map(|r| ("[exit] legal", &r.log)));
+        for (key, value) in patterns {
+            Regex::new(value).map_err(|e| RuleError {
+                key,
+                value: value.clone(),
+                why: e.to_string(),
+            })?;
+        }
+        let ignore = RegexSet::new(&rules.log_ignore).map_err(|e| RuleError {
+            key: "[log] ignore",
+            value: rules.log_ignore.join(" | "),
+            why: e.to_string(),
+        })?;
+        Ok(Judge {
+            rules,
+            learned,
+            ignore,
+        })
+    }
+
+    /// The rules of the target.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// What was learned, to be saved.
+    #[must_use]
+    pub fn learned(&self) -> &Learned {
+        &self.learned
+    }
+
+    /// Takes in a fault-free run: its log templates and its stacks are the target's ordinary life.
+    pub fn learn_fault_free(&mut self, product: &RunProduct) {
+        self.learned.templates.learn(product);
+        self.learned.stacks.learn(&product.trace);
+        self.learned.fault_free_runs += 1;
+    }
+
+    /// Takes in a run with one plain fault: what is logged then is no novelty, but its stacks stay recovery.
+    pub fn learn_single_fault(&mut self, product: &RunProduct) {
+        self.learned.templates.learn(product);
+        self.learned.single_fault_runs += 1;
+    }
+
+    /// Judges a run. A run over its limit is `unknown: timed out once`; the caller runs it again alone.
+    #[must_use]
+    pub fn judge(&self, product: &RunProduct) -> Judgement {
+        self.assess(product, false)
+    }
+
+    /// Judges the repetition of a run that passed its limit, made alone with twice the limit: over it again, it is a hang.
+    #[must_use]
+    pub fn judge_retest(&self, product: &RunProduct) -> Judgement {
+        self.assess(product, true)
+    }
+
+    fn assess(&self, product: &RunProduct, retest: bool) -> Judgement {
+        // A run that went wrong tells nothing about the target, so nothing of it is checked.
+        if let Some(why) = check::void::reason(product) {
+            return Judgement {
+                verdict: Verdict::Unknown,
+                void: Some(why),
+                ..Judgement::default()
+            };
+        }
+        let CheckResult { failures, unknowns } = check::run_all(product, &self.rules, retest);
+        let verdict = match (failures.is_empty(), unknowns.is_empty()) {
+            (false, _) => Verdict::Fail,
+            (true, false) => Verdict::Unknown,
+            (true, true) => Verdict::Pass,
+        };
+        Judgement {
+            verdict,
+            void: None,
+            failures,
+            unknowns,
+            novelties: self.learned.templates.novelties(product, &self.ignore),
+        }
+    }
+}

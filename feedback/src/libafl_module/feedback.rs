@@ -1,0 +1,216 @@
+//! Which runs become seeds. CrashFuzz section III-D: a run is kept if it has new coverage or its last fault is a crash; with
+//! partitions on, a partition-start counts like a crash (design, section 7).
+
+use super::objective::SavedBugs;
+use super::observer::{COVERAGE, CoverageObserver, RUN, RunObserver, matched_id, missing};
+use crate::coverage::{KnownSlots, slots_set};
+use libafl::{
+    Error, HasMetadata,
+    corpus::Testcase,
+    executors::ExitKind,
+    feedbacks::{Feedback, StateInitializer},
+};
+use libafl_bolts::{
+    Named, ToSlice, impl_serdeany,
+    tuples::{Handle, MatchName, MatchNameRef},
+};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use warren_model::{FaultKind, FaultSequence, Judgement, RunRecord, Verdict};
+
+impl_serdeany!(KnownSlots);
+
+/// Sequences that runs were kept for, as they really matched: the same one is not kept twice. Exact, so no run is lost to a filter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatchedSequences {
+    pub ids: BTreeSet<u64>,
+}
+impl_serdeany!(MatchedSequences);
+
+/// What the scheduler's score needs of a kept run; on its testcase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptInfo {
+    /// Slots its run set.
+    pub slots: usize,
+    /// Slots nobody had set before it.
+    pub new_slots: usize,
+    /// From GO to the end of the workload, ms.
+    pub test_ms: u64,
+    /// From taking the slot to the record, ms.
+    pub total_ms: u64,
+    /// [`matched_id`] of its run.
+    pub matched: u64,
+    pub verdict: Verdict,
+}
+impl_serdeany!(KeptInfo);
+
+/// Keeps seeds; see [`keeps`] for the rule. State: [`KnownSlots`] and [`MatchedSequences`] in the state's metadata.
+#[derive(Clone, Debug)]
+pub struct KeepFeedback {
+    coverage: Handle<CoverageObserver>,
+    run: Handle<RunObserver>,
+    new_slots: usize,
+}
+
+impl KeepFeedback {
+    /// Over the observers named `coverage` and `run`.
+    #[must_use]
+    pub fn new() -> Self {
+        KeepFeedback {
+            coverage: Handle::new(Cow::Borrowed(COVERAGE)),
+            run: Handle::new(Cow::Borrowed(RUN)),
+            new_slots: 0,
+        }
+    }
+}
+
+impl Default for KeepFeedback {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What the rule asks of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    pub void: bool,
+    pub timed_out: bool,
+    /// It fails and its bug was not yet saved as often as we save one.
+    pub fails_fresh: bool,
+    pub asked: usize,
+    pub injected: usize,
+    pub matched_before: bool,
+    pub new_slots: usize,
+    pub last: Option<FaultKind>,
+}
+
+/// Whether a run becomes a seed. Void runs say nothing. A run over its limit is decided by its retest. A failing run gets no
+/// children until its bug is well saved. A run with none of its faults is a fault-free run again. The fault-free run itself is
+/// the root of the search. Else the paper's rule.
+pub(super) fn keeps(f: &Facts) -> bool {
+    if f.void || f.timed_out || f.fails_fresh || f.matched_before {
+        return false;
+    }
+    if f.asked == 0 {
+        return true;
+    }
+    f.injected > 0
+        && (f.new_slots > 0 || matches!(f.last, Some(FaultKind::Crash | FaultKind::PartitionStart)))
+}
+
+/// Whether a run's slots become known although it is not kept. What a passing run shows is noise once it was not worth a seed; what
+/// a void or a freshly failing run shows must stay new for a run that can be kept.
+pub(super) fn teaches(f: &Facts) -> bool {
+    !(f.void || f.timed_out || f.fails_fresh)
+}
+
+fn facts(
+    record: &RunRecord,
+    judgement: &Judgement,
+    bugs: Option<&SavedBugs>,
+    matched_before: bool,
+    new_slots: usize,
+) -> Facts {
+    let fails = judgement.verdict == Verdict::Fail;
+    let well_saved = judgement
+        .signature()
+        .is_some_and(|s| bugs.is_some_and(|b| b.well_saved(s)));
+    Facts {
+        void: judgement.void.is_some(),
+        timed_out: record.timed_out,
+        fails_fresh: fails && !well_saved,
+        asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
+        injected: record.injected.len(),
+        matched_before,
+        new_slots,
+        last: record.injected.last().map(|i| i.matched.fault.kind()),
+    }
+}
+
+impl Named for KeepFeedback {
+    fn name(&self) -> &Cow<'static, str> {
+        static NAME: Cow<'static, str> = Cow::Borrowed("keep");
+        &NAME
+    }
+}
+
+impl<S: HasMetadata> StateInitializer<S> for KeepFeedback {
+    fn init_state(&mut self, state: &mut S) -> Result<(), Error> {
+        // Learning runs may have come first: what they taught stays.
+        state.metadata_or_insert_with(KnownSlots::new);
+        state.metadata_or_insert_with(MatchedSequences::default);
+        Ok(())
+    }
+}
+
+impl<EM, OT, S> Feedback<EM, FaultSequence, OT, S> for KeepFeedback
+where
+    OT: MatchName,
+    S: HasMetadata,
+{
+    fn is_interesting(
+        &mut self,
+        state: &mut S,
+        _manager: &mut EM,
+        _input: &FaultSequence,
+        observers: &OT,
+        _kind: &ExitKind,
+    ) -> Result<bool, Error> {
+        let run = observers.get(&self.run).ok_or_else(|| missing(RUN))?;
+        let map = observers
+            .get(&self.coverage)
+            .ok_or_else(|| missing(COVERAGE))?
+            .to_slice();
+        let id = matched_id(run.record());
+        let before = state
+            .metadata_or_insert_with(MatchedSequences::default)
+            .ids
+            .contains(&id);
+        let known = state.metadata_or_insert_with(KnownSlots::new);
+        self.new_slots = known.new_in(&map);
+        let facts = facts(
+            run.record(),
+            run.judgement(),
+            state.metadata_map().get::<SavedBugs>(),
+            before,
+            self.new_slots,
+        );
+        let keep = keeps(&facts);
+        if keep || teaches(&facts) {
+            state.metadata_mut::<KnownSlots>()?.learn(&map);
+        }
+        if keep {
+            state.metadata_mut::<MatchedSequences>()?.ids.insert(id);
+        }
+        Ok(keep)
+    }
+
+    /// The corpus holds runs as they really happened, so the testcase takes the matched sequence as its input.
+    fn append_metadata(
+        &mut self,
+        _state: &mut S,
+        _manager: &mut EM,
+        observers: &OT,
+        testcase: &mut Testcase<FaultSequence>,
+    ) -> Result<(), Error> {
+        let run = observers.get(&self.run).ok_or_else(|| missing(RUN))?;
+        let map = observers
+            .get(&self.coverage)
+            .ok_or_else(|| missing(COVERAGE))?
+            .to_slice();
+        let record = run.record();
+        testcase.add_metadata(KeptInfo {
+            slots: slots_set(&map),
+            new_slots: self.new_slots,
+            test_ms: record.times.test,
+            total_ms: record.times.total,
+            matched: matched_id(record),
+            verdict: run.judgement().verdict,
+        });
+        if let Some(matched) = &record.matched {
+            testcase.set_input(matched.clone());
+        }
+        Ok(())
+    }
+}

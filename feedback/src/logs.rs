@@ -1,0 +1,146 @@
+//! Log templates: what a system says in fault-free runs and under plain single faults is known; a line of a new shape is a novelty.
+//! Called by [`crate::judge::Judge`]; a novelty is shown and never a failure (design, section 8): distributed systems log
+//! exceptions when they do right.
+
+use crate::signature::normalise_paths;
+use regex::RegexSet;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use warren_model::{NodeName, RunProduct};
+
+/// Templates are cut to this many characters: the head says what it is, the tail often quotes data.
+const TEMPLATE_CHARS: usize = 240;
+/// Templates kept at most, so that a chatty system cannot eat Warren's memory in a campaign of weeks.
+const TEMPLATES_MAX: usize = 50_000;
+/// Novelties shown of one run.
+const NOVELTIES_MAX: usize = 50;
+
+/// The templates learned so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogTemplates {
+    known: BTreeSet<u64>,
+}
+
+/// The template of a line, or `None` for lines that say nothing by themselves: empty ones and the frames of a stack trace.
+#[must_use]
+pub fn template(line: &str, nodes: &[NodeName]) -> Option<String> {
+    let text = line.trim();
+    let frame = text.starts_with("at ") || (text.starts_with("...") && text.ends_with("more"));
+    if text.is_empty() || frame {
+        return None;
+    }
+    // Cut generously first: normalising a megabyte line is not worth its template.
+    let head: String = text.chars().take(4 * TEMPLATE_CHARS).collect();
+    let normal = normalise_paths(&head, nodes);
+    Some(normal.chars().take(TEMPLATE_CHARS).collect())
+}
+
+fn hash(template: &str) -> u64 {
+    warren_model::ids::fnv1a(template.as_bytes())
+}
+
+impl LogTemplates {
+    /// Takes in all lines of a run.
+    pub fn learn(&mut self, product: &RunProduct) {
+        for line in product.logs.values().flat_map(|l| l.lines()) {
+            if self.known.len() >= TEMPLATES_MAX {
+                return;
+            }
+            if let Some(t) = template(line, &product.trace.nodes) {
+                self.known.insert(hash(&t));
+            }
+        }
+    }
+
+    /// New templates of a run, each once, as `node: line`; at most 50. Lines that match `ignore` are passed over. Empty while
+    /// nothing was learned: without a base everything would be new.
+    #[must_use]
+    pub fn novelties(&self, product: &RunProduct, ignore: &RegexSet) -> Vec<String> {
+        if self.known.is_empty() {
+            return Vec::new();
+        }
+        let mut seen = BTreeSet::new();
+        let mut out = Vec::new();
+        for (node, log) in &product.logs {
+            for line in log.lines() {
+                let Some(t) = template(line, &product.trace.nodes) else {
+                    continue;
+                };
+                let h = hash(&t);
+                if self.known.contains(&h) || ignore.is_match(line) || !seen.insert(h) {
+                    continue;
+                }
+                out.push(format!("{node}: {}", cut(line)));
+                if out.len() == NOVELTIES_MAX {
+                    return out;
+                }
+            }
+        }
+        out
+    }
+
+    /// How many templates are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether nothing was learned.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}
+
+fn cut(line: &str) -> String {
+    line.trim().chars().take(TEMPLATE_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(lines: &[&str]) -> RunProduct {
+        let mut p = RunProduct::default();
+        p.trace.nodes = vec!["zk1".into()];
+        p.logs.insert("zk1".into(), lines.join("\n"));
+        p
+    }
+
+    #[test]
+    fn only_a_new_shape_is_a_novelty() {
+        let mut known = LogTemplates::default();
+        known.learn(&logs(&[
+            "2026-11-21 10:00:01 INFO joined as 3 from /127.0.0.11:2888",
+            "WARN reading /mnt/nodes/zk1/data/log.7",
+        ]));
+        let ignore = RegexSet::new(["heartbeat"]).unwrap();
+        let run = logs(&[
+            "2026-11-22 11:30:59 INFO joined as 5 from /127.0.0.15:2888",
+            "WARN reading /mnt/nodes/zk1/data/version-2/log.900",
+            "",
+            "\tat org.example.Foo.bar(Foo.java:7)",
+            "\t... 12 more",
+            "WARN heartbeat late",
+            "ERROR cannot follow 7",
+            "ERROR cannot follow 9",
+        ]);
+        assert_eq!(
+            known.novelties(&run, &ignore),
+            ["zk1: ERROR cannot follow 7"]
+        );
+        known.learn(&run);
+        assert!(known.novelties(&run, &ignore).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_new_before_anything_is_known() {
+        let known = LogTemplates::default();
+        assert!(known.is_empty());
+        assert!(
+            known
+                .novelties(&logs(&["ERROR x"]), &RegexSet::empty())
+                .is_empty()
+        );
+    }
+}
