@@ -2,8 +2,11 @@
 //!
 //! The only crate where executor and feedback meet. `search` is pure; `campaign` writes files; `fuzz` runs the loop.
 
+pub mod bench;
 pub mod cli;
+pub mod doctor;
 pub mod fuzz;
+pub mod replay;
 pub mod search;
 pub mod targets_cmd;
 pub mod ui;

@@ -1,13 +1,14 @@
 //! The binary `warren`: hidden subcommands first, then the command line.
 
 use std::process::ExitCode;
+use warren_executor::slot::{SLOT_INIT, slot_init_main};
 
 fn main() -> ExitCode {
-    // First of all: slot init must be single-threaded when it leaves its namespaces.
-    let mut args = std::env::args().skip(1);
-    if args.next().as_deref() == Some(warren_executor::slot::SLOT_INIT) {
-        let rest: Vec<String> = args.collect();
-        return ExitCode::from(warren_executor::slot::slot_init_main(&rest) as u8);
+    // Before anything else: a process with threads can enter no user namespace.
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|a| a == SLOT_INIT) {
+        let rest: Vec<String> = args.map(|a| a.to_string_lossy().into_owned()).collect();
+        return ExitCode::from(u8::try_from(slot_init_main(&rest)).unwrap_or(1));
     }
     warren::cli::main()
 }

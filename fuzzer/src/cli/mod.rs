@@ -6,7 +6,7 @@ pub mod args;
 pub mod exit;
 pub mod signals;
 
-use crate::targets_cmd;
+use crate::{doctor, targets_cmd};
 use args::{Cli, Command};
 use clap::Parser;
 use exit::{CliError, Exit};
@@ -40,7 +40,8 @@ pub fn main() -> ExitCode {
 fn dispatch(command: &Command) -> Result<Exit, CliError> {
     match command {
         Command::Targets(args) => targets_cmd::run(args),
-        Command::Fuzz(_) | Command::Replay(_) | Command::Doctor(_) | Command::Bench(_) => {
+        Command::Doctor(args) => doctor::run(args),
+        Command::Fuzz(_) | Command::Replay(_) | Command::Bench(_) => {
             Err(CliError::setup("this verb is not wired yet"))
         }
     }

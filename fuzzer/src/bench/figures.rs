@@ -1,0 +1,344 @@
+//! The figures of `warren bench` from raw samples: medians, means, percentiles, table and JSON. Pure.
+//!
+//! Seconds, milliseconds and MiB as the names say. A figure without samples is absent (`null`, `-`), never 0.
+
+use serde::Serialize;
+use std::fmt::Write;
+use warren_model::RunRecord;
+
+/// Raw samples of one bench.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// One pair per entry: without the agent, with it. Launch to ready plus the plain operations.
+    pub pairs: Vec<(PlainRun, PlainRun)>,
+    /// One entry per sequence the strategy picked and every try of it.
+    pub tests: Vec<FaultTest>,
+    /// Own peak of resident memory, MiB.
+    pub rss_mib: Option<f64>,
+}
+
+/// A run without faults and without sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PlainRun {
+    pub wall_s: f64,
+    pub cpu_s: f64,
+}
+
+/// One fault test.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FaultTest {
+    /// From taking the slot to the verdict.
+    pub secs: f64,
+    pub injected_in_full: bool,
+    /// (point reached -> signal sent, point reached -> reaped, events later than 2 ms after the signal) of each crash.
+    pub kills: Vec<(f64, f64, u32)>,
+}
+
+impl PlainRun {
+    /// Launch to ready, connect and the operations; not the slot, the checks or the collection.
+    #[must_use]
+    pub fn of(r: &RunRecord) -> Self {
+        PlainRun {
+            wall_s: ms(r.times.start + r.times.setup + r.times.test) / 1000.0,
+            cpu_s: ms(r.cpu_ms) / 1000.0,
+        }
+    }
+}
+
+impl FaultTest {
+    /// A fault test from its record; `judging_ms` is the time from the record to the verdict.
+    #[must_use]
+    pub fn of(r: &RunRecord, judging_ms: u64) -> Self {
+        FaultTest {
+            secs: ms(r.times.total + judging_ms) / 1000.0,
+            injected_in_full: r.not_injected.is_none(),
+            kills: r
+                .injected
+                .iter()
+                .filter_map(|i| i.kill)
+                .map(|k| {
+                    (
+                        ms(k.signal_us) / 1000.0,
+                        ms(k.reap_us) / 1000.0,
+                        k.late_events,
+                    )
+                })
+                .collect(),
+        }
+    }
+}
+
+/// What bench prints. The first nine keys are fixed: scripts read them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    pub plain_run_s: Option<f64>,
+    pub agent_run_s: Option<f64>,
+    /// Wall time of fault-free runs, agent / no agent.
+    pub agent_ratio: Option<f64>,
+    /// The same in CPU seconds of all processes in the slot.
+    pub agent_cpu_ratio: Option<f64>,
+    /// Mean fault test.
+    pub fault_test_s: Option<f64>,
+    /// Mean fault test / plain run.
+    pub fault_test_ratio: Option<f64>,
+    pub kill_latency_ms_p99: Option<f64>,
+    pub reap_latency_ms_p99: Option<f64>,
+    pub rss_mib: Option<f64>,
+    pub plain_cpu_s: Option<f64>,
+    pub agent_cpu_s: Option<f64>,
+    /// Events of a killed node more than 2 ms after its signal.
+    pub late_events: u64,
+    pub pairs: usize,
+    pub fault_tests: usize,
+    pub fault_tests_injected: usize,
+    pub kills: usize,
+}
+
+impl Figures {
+    /// Medians over pairs, mean over fault tests, 99th percentile over kills.
+    #[must_use]
+    pub fn of(s: &Samples) -> Self {
+        let column =
+            |f: fn(&(PlainRun, PlainRun)) -> f64| -> Vec<f64> { s.pairs.iter().map(f).collect() };
+        let plain_run_s = median(&column(|p| p.0.wall_s));
+        let agent_run_s = median(&column(|p| p.1.wall_s));
+        let plain_cpu_s = median(&column(|p| p.0.cpu_s));
+        let agent_cpu_s = median(&column(|p| p.1.cpu_s));
+        let tests: Vec<f64> = s.tests.iter().map(|t| t.secs).collect();
+        let fault_test_s = mean(&tests);
+        let kills: Vec<(f64, f64, u32)> = s.tests.iter().flat_map(|t| t.kills.clone()).collect();
+        let signals: Vec<f64> = kills.iter().map(|k| k.0).collect();
+        let reaps: Vec<f64> = kills.iter().map(|k| k.1).collect();
+        Figures {
+            agent_ratio: ratio(agent_run_s, plain_run_s),
+            agent_cpu_ratio: ratio(agent_cpu_s, plain_cpu_s),
+            fault_test_ratio: ratio(fault_test_s, plain_run_s),
+            plain_run_s,
+            agent_run_s,
+            fault_test_s,
+            kill_latency_ms_p99: percentile(&signals, 99),
+            reap_latency_ms_p99: percentile(&reaps, 99),
+            rss_mib: s.rss_mib,
+            plain_cpu_s,
+            agent_cpu_s,
+            late_events: kills.iter().map(|k| u64::from(k.2)).sum(),
+            pairs: s.pairs.len(),
+            fault_tests: s.tests.len(),
+            fault_tests_injected: s.tests.iter().filter(|t| t.injected_in_full).count(),
+            kills: kills.len(),
+        }
+    }
+
+    /// A table with the limits Warren sets itself and CrashFuzz's figures beside.
+    #[must_use]
+    pub fn table(&self, target: &str) -> String {
+        let rows: [(&str, Option<f64>, &str, Option<f64>, &str); 9] = [
+            (
+                "plain run, no agent (median)",
+                self.plain_run_s,
+                "s",
+                None,
+                "7",
+            ),
+            (
+                "fault-free run with agent (median)",
+                self.agent_run_s,
+                "s",
+                None,
+                "",
+            ),
+            (
+                "  agent / plain, wall",
+                self.agent_ratio,
+                "",
+                Some(1.5),
+                "3.6",
+            ),
+            (
+                "  agent / plain, CPU",
+                self.agent_cpu_ratio,
+                "",
+                Some(1.5),
+                "",
+            ),
+            ("fault test (mean)", self.fault_test_s, "s", None, "99"),
+            (
+                "  fault test / plain",
+                self.fault_test_ratio,
+                "",
+                Some(4.0),
+                "14.1",
+            ),
+            (
+                "point reached -> SIGKILL, p99",
+                self.kill_latency_ms_p99,
+                "ms",
+                Some(5.0),
+                "",
+            ),
+            (
+                "point reached -> reaped, p99",
+                self.reap_latency_ms_p99,
+                "ms",
+                None,
+                "",
+            ),
+            (
+                "Warren's own memory, peak",
+                self.rss_mib,
+                "MiB",
+                Some(200.0),
+                "",
+            ),
+        ];
+        let mut out = format!(
+            "{:<36} {:>12} {:>8} {:>9}  {}\n",
+            format!("bench {target}"),
+            "measured",
+            "limit",
+            "CrashFuzz",
+            ""
+        );
+        for (name, value, unit, limit, paper) in rows {
+            let shown = value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2} {unit}"));
+            let verdict = match (value, limit) {
+                (Some(v), Some(l)) if v > l => "over",
+                (Some(_), Some(_)) => "ok",
+                _ => "",
+            };
+            let limit = limit.map_or_else(String::new, |l| format!("{l:.1}"));
+            let line = format!(
+                "{name:<36} {:>12} {limit:>8} {paper:>9}  {verdict}",
+                shown.trim_end()
+            );
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        let _ = writeln!(
+            out,
+            "{} pairs, {} fault tests ({} injected in full), {} kills, {} events later than 2 ms after a signal",
+            self.pairs, self.fault_tests, self.fault_tests_injected, self.kills, self.late_events
+        );
+        out
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // times of one run are far below 2^52
+fn ms(n: u64) -> f64 {
+    n as f64
+}
+
+fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) if b > 0.0 => Some(a / b),
+        _ => None,
+    }
+}
+
+/// Of an even number: the mean of the two in the middle.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut v = values.to_vec();
+    v.sort_by(f64::total_cmp);
+    match v.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(v[n / 2]),
+        n => Some(f64::midpoint(v[n / 2 - 1], v[n / 2])),
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // a number of runs
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Nearest rank: the smallest value that at least `p` percent of the values do not exceed.
+fn percentile(values: &[f64], p: usize) -> Option<f64> {
+    let mut v = values.to_vec();
+    v.sort_by(f64::total_cmp);
+    let rank = (v.len() * p).div_ceil(100);
+    v.get(rank.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn middles_and_ends() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(mean(&[1.0, 3.0]), Some(2.0));
+        assert_eq!(percentile(&[], 99), None);
+        assert_eq!(percentile(&[5.0], 99), Some(5.0));
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(percentile(&hundred, 99), Some(99.0));
+        let two_hundred: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!(percentile(&two_hundred, 99), Some(198.0));
+    }
+
+    fn samples() -> Samples {
+        let run = |wall_s, cpu_s| PlainRun { wall_s, cpu_s };
+        Samples {
+            pairs: vec![
+                (run(2.0, 4.0), run(2.4, 5.0)),
+                (run(2.2, 4.0), run(9.0, 5.0)),
+                (run(1.8, 4.0), run(2.2, 5.0)),
+            ],
+            tests: vec![
+                FaultTest {
+                    secs: 7.0,
+                    injected_in_full: true,
+                    kills: vec![(0.4, 20.0, 0)],
+                },
+                FaultTest {
+                    secs: 9.0,
+                    injected_in_full: false,
+                    kills: vec![(6.0, 30.0, 2)],
+                },
+            ],
+            rss_mib: Some(60.0),
+        }
+    }
+
+    #[test]
+    fn figures_come_from_samples() {
+        let f = Figures::of(&samples());
+        assert_eq!(f.plain_run_s, Some(2.0));
+        assert_eq!(f.agent_run_s, Some(2.4));
+        assert!((f.agent_ratio.unwrap() - 1.2).abs() < 1e-9);
+        assert_eq!(f.agent_cpu_ratio, Some(1.25));
+        assert_eq!(f.fault_test_s, Some(8.0));
+        assert_eq!(f.fault_test_ratio, Some(4.0));
+        assert_eq!(f.kill_latency_ms_p99, Some(6.0));
+        assert_eq!((f.late_events, f.fault_tests_injected), (2, 1));
+        let table = f.table("t");
+        assert!(
+            table.contains(
+                "point reached -> SIGKILL, p99             6.00 ms      5.0            over"
+            ),
+            "{table}"
+        );
+        assert!(
+            table.contains("fault test / plain                       4.00      4.0      14.1  ok"),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn json_has_the_fixed_keys_and_null_for_what_was_not_measured() {
+        let v = serde_json::to_value(Figures::of(&Samples::default())).unwrap();
+        for key in [
+            "plain_run_s",
+            "agent_run_s",
+            "agent_ratio",
+            "agent_cpu_ratio",
+            "fault_test_s",
+            "fault_test_ratio",
+            "kill_latency_ms_p99",
+            "reap_latency_ms_p99",
+            "rss_mib",
+        ] {
+            assert_eq!(v.get(key), Some(&serde_json::Value::Null), "{key}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! `warren doctor`: what this machine can do, what is missing, and what follows. Tries things; changes nothing.
+
+mod check;
+
+use crate::cli::args::DoctorArgs;
+use crate::cli::exit::{CliError, Exit};
+use check::{Check, State, memory, setting, text};
+use nix::sys::statvfs::statvfs;
+use std::path::Path;
+use std::process::Command;
+use warren_executor::setup::{cache, jdk};
+use warren_executor::slot::{LevelReport, detect_levels};
+use warren_executor::target::list_targets;
+
+/// Runs the verb: exit 0 unless nothing can run.
+///
+/// # Errors
+/// Only when Warren cannot find its own program.
+pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
+    let exe = std::env::current_exe()
+        .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
+    let levels = detect_levels(&exe);
+    let mut checks = isolation(&levels);
+    let java = java(args.java.as_deref());
+    let able = levels.iter().any(|l| l.ok) && java.state == State::Ok;
+    checks.push(java);
+    checks.push(maven());
+    checks.push(cache_folder());
+    checks.push(targets());
+    checks.push(memory(
+        &std::fs::read_to_string("/proc/meminfo").unwrap_or_default(),
+    ));
+    checks.push(tmpfs());
+    checks.push(processors());
+    checks.extend(kernel());
+    print!("{}", text(&checks));
+    if able {
+        let best = levels.iter().find(|l| l.ok).map(|l| l.level.to_string());
+        println!(
+            "\nWarren can run here, at level {}.",
+            best.unwrap_or_default()
+        );
+        Ok(Exit::End)
+    } else {
+        println!("\nNothing can run here: see the lines marked missing.");
+        Ok(Exit::SetupFailed)
+    }
+}
+
+/// One line per level, then the kernel cuts of the best one.
+fn isolation(levels: &[LevelReport]) -> Vec<Check> {
+    let mut checks: Vec<Check> = levels
+        .iter()
+        .map(|l| {
+            let name = format!("isolation level {}", l.level.number());
+            if l.ok {
+                let check = Check::ok(&name, "a process ran in a slot");
+                if l.why.is_empty() {
+                    check
+                } else {
+                    check.but(l.why.clone())
+                }
+            } else {
+                let follows = match l.level.number() {
+                    1 => "run as root to use it; level 2 gives the same but snapshots",
+                    2 => "without it only root has namespaces; see the kernel lines below",
+                    _ => "this last resort should work anywhere: please report it",
+                };
+                Check::missing(&name, l.why.clone(), follows)
+            }
+        })
+        .collect();
+    checks.push(match levels.iter().find(|l| l.ok) {
+        Some(l) if l.cuts => Check::ok(
+            "kernel cuts",
+            format!("drop rules work at level {}", l.level.number()),
+        ),
+        Some(l) => Check::missing(
+            "kernel cuts",
+            if l.why.is_empty() {
+                "not at this level".to_owned()
+            } else {
+                l.why.clone()
+            },
+            "partitions are made by `throw`; how = \"drop\" and style = \"machine\" are not available",
+        ),
+        None => Check::missing("kernel cuts", "no level works", "no runs"),
+    });
+    checks.push(match program(&["nft", "--version"]) {
+        Some(v) => Check::ok("nft program", v),
+        None => Check::missing(
+            "nft program",
+            "not on PATH",
+            "nothing while kernel cuts work: rules are set without it",
+        ),
+    });
+    checks
+}
+
+/// The JDK that runs targets and compiles their programs.
+fn java(named: Option<&Path>) -> Check {
+    match jdk::find(8, named) {
+        Ok(j) => {
+            let found = format!("{} in {}", j.full_version, j.home.display());
+            match &j.javac {
+                None => Check::missing(
+                    "JDK",
+                    format!("{found}, without javac"),
+                    "targets cannot be compiled: install the full JDK",
+                ),
+                Some(_) if j.feature_version < 17 => Check::ok("JDK", found)
+                    .but("building Warren wants 17 or later; targets run on this one"),
+                Some(_) => Check::ok("JDK", found),
+            }
+        }
+        Err(e) => Check::missing("JDK", e.to_string(), "no target can run"),
+    }
+}
+
+fn maven() -> Check {
+    match program(&["mvn", "--version"]) {
+        Some(v) => Check::ok("Maven", v),
+        None => Check::missing(
+            "Maven",
+            "mvn is not on PATH",
+            "jars that are not in the cache yet cannot be fetched",
+        ),
+    }
+}
+
+fn cache_folder() -> Check {
+    let dir = match cache::dir() {
+        Ok(d) => d,
+        Err(e) => return Check::missing("cache", e.to_string(), "nothing can be set up"),
+    };
+    if let Err(e) = cache::scratch(&dir) {
+        return Check::missing(
+            "cache",
+            e.to_string(),
+            "set WARREN_CACHE to a folder that may be written",
+        );
+    }
+    let shown = dir.display();
+    match free_mib(&dir) {
+        Some(mib) if mib < 512 => Check::missing(
+            "cache",
+            format!("{shown}, {mib} MiB free"),
+            "fetching and compiling wants 512 MiB: free some, or set WARREN_CACHE",
+        ),
+        Some(mib) => Check::ok("cache", format!("{shown}, {mib} MiB free")),
+        None => Check::ok("cache", shown.to_string()),
+    }
+}
+
+fn targets() -> Check {
+    let names: Vec<String> = list_targets(None).into_iter().map(|t| t.name).collect();
+    if names.is_empty() {
+        Check::missing(
+            "targets",
+            "none found",
+            "run Warren in its source folder, or name a folder with --targets",
+        )
+    } else {
+        Check::ok("targets", names.join(", "))
+    }
+}
+
+/// Levels 1 and 2 mount their own tmpfs, which takes memory only for what is written; level 3 uses /dev/shm.
+fn tmpfs() -> Check {
+    match free_mib(Path::new("/dev/shm")) {
+        Some(mib) if mib >= 256 => Check::ok("tmpfs", format!("/dev/shm, {mib} MiB free")),
+        Some(mib) => Check::missing(
+            "tmpfs",
+            format!("/dev/shm has {mib} MiB free"),
+            "level 3 wants 256 MiB there; levels 1 and 2 mount their own",
+        ),
+        None => Check::missing(
+            "tmpfs",
+            "/dev/shm is not there",
+            "level 3 cannot run; levels 1 and 2 mount their own",
+        ),
+    }
+}
+
+fn processors() -> Check {
+    match std::thread::available_parallelism() {
+        Ok(n) if n.get() >= 2 => Check::ok("processors", n.to_string()),
+        Ok(n) => Check::missing(
+            "processors",
+            n.to_string(),
+            "runs are starved with one: expect stalls, and runs judged unknown",
+        ),
+        Err(e) => Check::missing("processors", e.to_string(), "their number is not known"),
+    }
+}
+
+fn kernel() -> Vec<Check> {
+    let read = |path: &str| {
+        std::fs::read_to_string(path)
+            .ok()
+            .map(|s| s.trim().to_owned())
+    };
+    let positive = |v: &str| v.parse::<u64>().is_ok_and(|n| n > 0);
+    let zero = |v: &str| v == "0";
+    vec![
+        Check::ok(
+            "kernel",
+            read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
+        ),
+        setting(
+            "user.max_user_namespaces",
+            read("/proc/sys/user/max_user_namespaces").as_deref(),
+            positive,
+            false,
+            "level 2 cannot work: sysctl -w user.max_user_namespaces=10000",
+        ),
+        setting(
+            "kernel.unprivileged_userns_clone",
+            read("/proc/sys/kernel/unprivileged_userns_clone").as_deref(),
+            positive,
+            true,
+            "level 2 needs it: sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
+        setting(
+            "kernel.apparmor_restrict_unprivileged_userns",
+            read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref(),
+            zero,
+            true,
+            "level 2 is refused: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        setting(
+            "net.ipv4.tcp_rto_max_ms",
+            read("/proc/sys/net/ipv4/tcp_rto_max_ms").as_deref(),
+            |_| true,
+            false,
+            "after a cut heals, connections need longer until the first packet (kernel 6.15 has it)",
+        ),
+    ]
+}
+
+/// First line of what a program says; none when it cannot be started or refuses.
+fn program(argv: &[&str]) -> Option<String> {
+    let out = Command::new(argv[0]).args(&argv[1..]).output().ok()?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    // Maven colours its first line even into a pipe.
+    let line = said.lines().next()?.replace("\u{1b}[1m", "");
+    out.status
+        .success()
+        .then(|| line.replace("\u{1b}[m", "").trim().to_owned())
+}
+
+fn free_mib(path: &Path) -> Option<u64> {
+    let s = statvfs(path).ok()?;
+    Some(s.blocks_available() * s.fragment_size() / (1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_executor::slot::Level;
+
+    #[test]
+    fn each_level_has_a_line_and_the_best_one_tells_of_cuts() {
+        let report = |level, ok, cuts| LevelReport {
+            level,
+            ok,
+            why: if ok { String::new() } else { "refused".into() },
+            cuts,
+        };
+        let lines = isolation(&[
+            report(Level::Root, false, false),
+            report(Level::User, true, true),
+            report(Level::Plain, true, false),
+        ]);
+        assert_eq!(lines[0].state, State::Missing);
+        assert_eq!(lines[1].state, State::Ok);
+        assert_eq!(lines[3].name, "kernel cuts");
+        assert_eq!(lines[3].found, "drop rules work at level 2");
+        let plain = isolation(&[report(Level::Plain, true, false)]);
+        assert_eq!(plain[1].state, State::Missing);
+        assert!(plain[1].follows.contains("throw"));
+    }
+}

@@ -1,0 +1,507 @@
+//! What `warren replay` prints of a run, and what all runs together mean for the exit code. Pure: values in, text out.
+
+use crate::cli::exit::Exit;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use warren_model::{
+    At, CrashStyle, CutHow, CutWay, FailureKind, Fault, FaultAt, Injected, Judgement, PhaseTimes,
+    RunProduct, Stage, Trace, Verdict, Who,
+};
+
+/// How one run counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Pass,
+    Unknown,
+    /// Not all faults were injected, and the prefix did not fail.
+    NotInjected,
+    /// The run itself went wrong.
+    Void,
+    Hang,
+    Fail,
+}
+
+impl Outcome {
+    /// The word printed.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Pass => "pass",
+            Outcome::Unknown => "unknown",
+            Outcome::NotInjected => "not injected in full",
+            Outcome::Void => "void",
+            Outcome::Hang => "hang",
+            Outcome::Fail => "fail",
+        }
+    }
+
+    /// How a judged run counts. A hang is a failing run whose failures are all of kind hang; a void run says nothing.
+    #[must_use]
+    pub fn of(product: &RunProduct, judgement: &Judgement) -> Self {
+        if judgement.void.is_some() || product.record.void.is_some() {
+            Outcome::Void
+        } else if judgement.verdict == Verdict::Fail {
+            if judgement
+                .failures
+                .iter()
+                .all(|f| f.kind == FailureKind::Hang)
+            {
+                Outcome::Hang
+            } else {
+                Outcome::Fail
+            }
+        } else if !product.complete() {
+            Outcome::NotInjected
+        } else if judgement.verdict == Verdict::Unknown {
+            Outcome::Unknown
+        } else {
+            Outcome::Pass
+        }
+    }
+}
+
+/// All runs of a replay together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub outcomes: Vec<Outcome>,
+    /// Signature -> runs that had it.
+    pub signatures: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    /// One more run.
+    pub fn add(&mut self, outcome: Outcome, judgement: &Judgement) {
+        self.outcomes.push(outcome);
+        if matches!(outcome, Outcome::Fail | Outcome::Hang)
+            && let Some(s) = judgement.signature()
+        {
+            *self.signatures.entry(s.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn count(&self, o: Outcome) -> usize {
+        self.outcomes.iter().filter(|x| **x == o).count()
+    }
+
+    /// Any failing run 77, else any hang 70, else 0.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.count(Outcome::Fail) > 0 {
+            Exit::Bug
+        } else if self.count(Outcome::Hang) > 0 {
+            Exit::Hang
+        } else {
+            Exit::End
+        }
+    }
+
+    /// The last line(s): counts, signatures, and what an exit 0 does not say.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let all = self.outcomes.len();
+        let words: Vec<String> = [
+            Outcome::Fail,
+            Outcome::Hang,
+            Outcome::Pass,
+            Outcome::Unknown,
+            Outcome::NotInjected,
+            Outcome::Void,
+        ]
+        .into_iter()
+        .map(|o| (o, self.count(o)))
+        .filter(|(_, n)| *n > 0)
+        .map(|(o, n)| format!("{n} {}", o.word()))
+        .collect();
+        let mut out = format!(
+            "{all} run{}: {}\n",
+            if all == 1 { "" } else { "s" },
+            if words.is_empty() {
+                "none made".to_owned()
+            } else {
+                words.join(", ")
+            }
+        );
+        for (s, n) in &self.signatures {
+            let _ = writeln!(out, "  signature {s}: {n} of {all}");
+        }
+        if self.exit() == Exit::End && self.count(Outcome::Pass) < all {
+            out.push_str("  nothing failed, but not every run could be judged in full: exit 0\n");
+        }
+        out
+    }
+}
+
+/// One run as text; `head` says which (`run 1 of 3`).
+#[must_use]
+pub fn run_text(head: &str, outcome: Outcome, p: &RunProduct, j: &Judgement) -> String {
+    let r = &p.record;
+    let asked = r.sequence.as_ref().map_or(0, |s| s.faults.len());
+    #[allow(clippy::cast_precision_loss)] // ms of one run
+    let secs = r.times.total as f64 / 1000.0;
+    let mut out = format!(
+        "{head}: {}, injected {} of {asked}, {secs:.2} s\n",
+        outcome.word(),
+        r.injected.len(),
+    );
+    let _ = writeln!(out, "  times: {}", times(&r.times));
+    for i in &r.injected {
+        let _ = writeln!(
+            out,
+            "  fault {}: {}: {}",
+            i.index + 1,
+            fault_text(&i.matched, &p.trace),
+            done(i)
+        );
+    }
+    if let Some(n) = &r.not_injected {
+        let what = r
+            .sequence
+            .as_ref()
+            .and_then(|s| s.faults.get(n.index))
+            .map_or_else(String::new, |f| format!(" {}:", fault_text(f, &p.trace)));
+        let _ = writeln!(
+            out,
+            "  fault {}:{what} not injected: {}: {} (arrivals of its stack: {})",
+            n.index + 1,
+            n.reason,
+            n.detail,
+            n.nearest
+        );
+    }
+    for (from, to) in &r.renamed {
+        let _ = writeln!(out, "  renamed: {from} of the sequence is {to} in this run");
+    }
+    for e in &r.exits {
+        let how = match (e.status, e.signal) {
+            (Some(s), _) => format!("with status {s}"),
+            (None, Some(s)) => format!("by signal {s}"),
+            (None, None) => "in an unknown way".to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "  self-exit: {} ended {how} in phase {}",
+            e.node, e.phase
+        );
+    }
+    for f in &j.failures {
+        let at = [
+            Some(kind(f.kind).to_owned()),
+            Some(stage(f.stage).to_owned()),
+            f.role.clone(),
+            f.node.as_ref().map(ToString::to_string),
+        ];
+        let at: Vec<String> = at.into_iter().flatten().collect();
+        let _ = writeln!(
+            out,
+            "  failure: {} ({}), signature {}",
+            f.checker,
+            at.join(", "),
+            f.signature
+        );
+        for line in &f.evidence {
+            let _ = writeln!(out, "    {line}");
+        }
+    }
+    for u in &j.unknowns {
+        let _ = writeln!(out, "  unknown: {}: {}", u.checker, u.why);
+    }
+    if let Some(v) = j.void.as_ref().or(r.void.as_ref()) {
+        let _ = writeln!(out, "  void: {v}");
+    }
+    if r.timed_out {
+        out.push_str("  the run passed its limit (-t)\n");
+    }
+    if let Some(e) = &r.workload_error {
+        let _ = writeln!(out, "  workload: {e}");
+    }
+    for w in &r.warnings {
+        let _ = writeln!(out, "  warning: {w}");
+    }
+    out
+}
+
+fn times(t: &PhaseTimes) -> String {
+    [
+        ("slot", t.slot),
+        ("start", t.start),
+        ("setup", t.setup),
+        ("test", t.test),
+        ("degraded", t.degraded),
+        ("heal", t.heal),
+        ("final", t.finale),
+        ("collect", t.collect),
+    ]
+    .iter()
+    .map(|(name, ms)| format!("{name} {ms} ms"))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+fn done(i: &Injected) -> String {
+    let mut out = "done".to_owned();
+    if let Some(k) = &i.kill {
+        #[allow(clippy::cast_precision_loss)] // microseconds of one kill
+        let (s, r) = (k.signal_us as f64 / 1000.0, k.reap_us as f64 / 1000.0);
+        let _ = write!(out, ", signal after {s:.2} ms, gone after {r:.1} ms");
+        if k.late_events > 0 {
+            let _ = write!(out, ", {} events after the signal", k.late_events);
+        }
+    }
+    if let Some((asked, got)) = i.drift {
+        let _ = write!(out, ", drift (occurrence {got} instead of {asked})");
+    }
+    if i.late {
+        out.push_str(", late (released before it was done)");
+    }
+    out
+}
+
+/// A fault and its place, for people: `crash zk1 at zk1 force before FileTxnLog.commit:120 (3rd occurrence)`.
+#[must_use]
+pub fn fault_text(f: &FaultAt, trace: &Trace) -> String {
+    let what = match &f.fault {
+        Fault::Crash { who, style } => {
+            let style = match style {
+                CrashStyle::Process => "",
+                CrashStyle::Machine => " (machine)",
+            };
+            format!("crash {}{style}", who_text(who))
+        }
+        Fault::Reboot { who } => format!("reboot {}", who_text(who)),
+        Fault::PartitionStart { how, who } => {
+            let names = |m: &[warren_model::Member]| {
+                m.iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join("+")
+            };
+            let how = match how {
+                CutHow::Drop => "drop",
+                CutHow::Throw => "throw",
+                CutHow::Lose => "lose",
+            };
+            let arrow = match who.way {
+                CutWay::Both => "<->",
+                CutWay::To => "->",
+                CutWay::From => "<-",
+            };
+            let from = if who.from.is_empty() {
+                "all others".to_owned()
+            } else {
+                names(&who.from)
+            };
+            let bridge = who
+                .bridge
+                .as_ref()
+                .map_or_else(String::new, |b| format!(", bridge {b}"));
+            format!(
+                "partition-start {} {arrow} {from} ({how}{bridge})",
+                names(&who.cut)
+            )
+        }
+        Fault::PartitionStop => "partition-stop".to_owned(),
+    };
+    format!("{what} {}", at_text(&f.at, trace))
+}
+
+fn who_text(who: &Who) -> String {
+    match who {
+        Who::Executing => "@executing".to_owned(),
+        Who::Node(n) => n.to_string(),
+        Who::Role(r) => format!("@{r}"),
+        Who::FirstDead => "@first-dead".to_owned(),
+    }
+}
+
+fn at_text(at: &At, trace: &Trace) -> String {
+    match at {
+        At::AtOnce => "at once".to_owned(),
+        At::Joined(n) => format!("when {n} has joined"),
+        At::Exact(p) => format!(
+            "at {} {} {} {} (occurrence {}, phase {})",
+            p.node,
+            p.kind,
+            p.place,
+            trace.label(p.stack),
+            p.n,
+            p.phase
+        ),
+        At::Pattern(p) => {
+            let mut parts = Vec::new();
+            if let Some(n) = &p.node {
+                parts.push(n.to_string());
+            }
+            if let Some(r) = &p.role {
+                parts.push(format!("@{r}"));
+            }
+            if let Some(k) = p.kind {
+                parts.push(k.to_string());
+            }
+            if let Some(k) = p.place {
+                parts.push(k.to_string());
+            }
+            if let Some(s) = p.stack {
+                parts.push(trace.label(s));
+            }
+            parts.extend(p.frames.iter().cloned());
+            format!("at {} (occurrence {})", parts.join(" "), p.n)
+        }
+    }
+}
+
+fn kind(k: FailureKind) -> &'static str {
+    match k {
+        FailureKind::Safety => "safety",
+        FailureKind::Liveness => "liveness",
+        FailureKind::Hang => "hang",
+    }
+}
+
+fn stage(s: Stage) -> &'static str {
+    match s {
+        Stage::Test => "test",
+        Stage::Degraded => "degraded",
+        Stage::Healed => "healed",
+        Stage::Durable => "durable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_model::{
+        Failure, FaultSequence, KillLatency, NodeName, NotInjected, RunRecord, Unknown,
+    };
+
+    fn failure(kind: FailureKind) -> Failure {
+        Failure {
+            checker: "replicas".into(),
+            kind,
+            stage: Stage::Healed,
+            role: Some("leader".into()),
+            node: Some(NodeName::from("n2")),
+            evidence: vec!["n1 has 5, n2 has 4".into()],
+            normalised: "N has N".into(),
+            signature: "1a2b3c4d".into(),
+        }
+    }
+
+    fn judged(verdict: Verdict, failures: Vec<Failure>) -> Judgement {
+        Judgement {
+            verdict,
+            failures,
+            ..Judgement::default()
+        }
+    }
+
+    fn missing() -> RunProduct {
+        RunProduct {
+            record: RunRecord {
+                not_injected: Some(NotInjected {
+                    index: 1,
+                    reason: "silence".into(),
+                    detail: "no event for 2 s".into(),
+                    nearest: 4,
+                }),
+                ..RunRecord::default()
+            },
+            ..RunProduct::default()
+        }
+    }
+
+    #[test]
+    fn outcomes_and_exit_codes() {
+        let full = RunProduct::default();
+        let hang = judged(Verdict::Fail, vec![failure(FailureKind::Hang)]);
+        let both = judged(
+            Verdict::Fail,
+            vec![failure(FailureKind::Hang), failure(FailureKind::Safety)],
+        );
+        let void = Judgement {
+            void: Some("tmpfs full".into()),
+            ..hang.clone()
+        };
+        let pass = judged(Verdict::Pass, vec![]);
+        let unknown = judged(Verdict::Unknown, vec![]);
+        let table = [
+            (&full, &pass, Outcome::Pass, Exit::End),
+            (&full, &unknown, Outcome::Unknown, Exit::End),
+            (&full, &hang, Outcome::Hang, Exit::Hang),
+            (&full, &both, Outcome::Fail, Exit::Bug),
+            (&full, &void, Outcome::Void, Exit::End),
+            (&missing(), &pass, Outcome::NotInjected, Exit::End),
+            (&missing(), &both, Outcome::Fail, Exit::Bug),
+        ];
+        for (p, j, want, exit) in table {
+            let got = Outcome::of(p, j);
+            assert_eq!(got, want);
+            let mut t = Tally::default();
+            t.add(got, j);
+            assert_eq!(t.exit(), exit);
+        }
+    }
+
+    #[test]
+    fn a_bug_outranks_a_hang_and_the_summary_counts() {
+        let hang = judged(Verdict::Fail, vec![failure(FailureKind::Hang)]);
+        let fail = judged(Verdict::Fail, vec![failure(FailureKind::Safety)]);
+        let mut t = Tally::default();
+        t.add(Outcome::Hang, &hang);
+        t.add(Outcome::Fail, &fail);
+        t.add(Outcome::Pass, &Judgement::default());
+        assert_eq!(t.exit(), Exit::Bug);
+        assert_eq!(
+            t.summary(),
+            "3 runs: 1 fail, 1 hang, 1 pass\n  signature 1a2b3c4d: 2 of 3\n"
+        );
+        let mut quiet = Tally::default();
+        quiet.add(Outcome::NotInjected, &Judgement::default());
+        assert!(quiet.summary().contains("exit 0"));
+    }
+
+    #[test]
+    fn a_run_says_everything() {
+        let mut p = missing();
+        p.record.sequence = Some(
+            FaultSequence::empty("t")
+                .with(
+                    At::AtOnce,
+                    Fault::Crash {
+                        who: Who::Node("n1".into()),
+                        style: CrashStyle::Process,
+                    },
+                )
+                .with(At::Joined("n1".into()), Fault::PartitionStop),
+        );
+        p.record.injected = vec![Injected {
+            index: 0,
+            matched: p.record.sequence.clone().unwrap().faults[0].clone(),
+            event: None,
+            t_reached: 0,
+            t_done: 1,
+            late: true,
+            drift: Some((3, 2)),
+            kill: Some(KillLatency {
+                signal_us: 310,
+                reap_us: 20_000,
+                late_events: 0,
+            }),
+        }];
+        p.record.times.total = 4120;
+        let mut j = judged(Verdict::Fail, vec![failure(FailureKind::Safety)]);
+        j.unknowns.push(Unknown {
+            checker: "serve".into(),
+            why: "stalled".into(),
+        });
+        let text = run_text("run 1 of 1", Outcome::Fail, &p, &j);
+        for want in [
+            "run 1 of 1: fail, injected 1 of 2, 4.12 s",
+            "fault 1: crash n1 at once: done, signal after 0.31 ms, gone after 20.0 ms, drift (occurrence 2 instead of 3), late",
+            "fault 2: partition-stop when n1 has joined: not injected: silence: no event for 2 s (arrivals of its stack: 4)",
+            "failure: replicas (safety, healed, leader, n2), signature 1a2b3c4d\n    n1 has 5, n2 has 4",
+            "unknown: serve: stalled",
+        ] {
+            assert!(text.contains(want), "lacks `{want}`:\n{text}");
+        }
+    }
+}
