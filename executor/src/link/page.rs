@@ -1,0 +1,147 @@
+//! One mapped file shared with other processes: raw mapping, atomic words, never a byte slice.
+//!
+//! The only `unsafe` of the link. Everything else goes through [`SharedPage::word`].
+
+use super::LinkError;
+use memmap2::{MmapOptions, MmapRaw};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// A file mapped read-write; its size never changes.
+#[derive(Debug)]
+pub struct SharedPage {
+    map: MmapRaw,
+    bytes: usize,
+}
+
+impl SharedPage {
+    /// Creates the file with all its blocks (a full tmpfs would be a SIGBUS later), zeroed, and maps it.
+    ///
+    /// # Errors
+    /// [`LinkError::Create`].
+    pub fn create(path: &Path, bytes: usize) -> Result<Self, LinkError> {
+        let fail = |source| LinkError::Create {
+            path: path.to_owned(),
+            bytes,
+            source,
+        };
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
+            .map_err(fail)?;
+        let length = i64::try_from(bytes).map_err(|e| fail(std::io::Error::other(e)))?;
+        // SAFETY: plain system call on a descriptor we own; no memory is touched.
+        let rc = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) };
+        if rc != 0 {
+            return Err(fail(std::io::Error::from_raw_os_error(rc)));
+        }
+        let map = MmapOptions::new()
+            .len(bytes)
+            .map_raw(&file)
+            .map_err(fail)?;
+        Ok(SharedPage { map, bytes })
+    }
+
+    /// Size, bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the page has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The word at a byte offset that is a multiple of 8. An offset outside is a fault of ours and panics.
+    #[must_use]
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(
+            offset.is_multiple_of(8) && offset + 8 <= self.bytes,
+            "word at {offset} of a page of {} bytes",
+            self.bytes
+        );
+        // SAFETY: inside the mapping (asserted), aligned (mappings are page-aligned, offset is a multiple of 8), and only ever
+        // touched atomically; the mapping lives as long as `self`.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
+    }
+
+    /// Acquire-read of a word.
+    #[must_use]
+    pub fn get(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Release-write of a word.
+    pub fn set(&self, offset: usize, value: u64) {
+        self.word(offset).store(value, Ordering::Release);
+    }
+
+    fn byte(&self, offset: usize) -> &AtomicU8 {
+        assert!(offset < self.bytes, "byte {offset} of {}", self.bytes);
+        // SAFETY: inside the mapping (asserted) and only touched atomically.
+        unsafe { AtomicU8::from_ptr(self.map.as_mut_ptr().add(offset)) }
+    }
+
+    /// A copy of a range. Words where aligned, so that large maps copy fast.
+    #[must_use]
+    pub fn copy(&self, offset: usize, len: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(len);
+        let end = offset + len;
+        let mut at = offset;
+        while at < end {
+            if at.is_multiple_of(8) && at + 8 <= end {
+                out.extend_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
+                at += 8;
+            } else {
+                out.push(self.byte(at).load(Ordering::Relaxed));
+                at += 1;
+            }
+        }
+        out
+    }
+
+    /// Writes bytes; readers learn of them by a word set afterwards.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        for (i, b) in bytes.iter().enumerate() {
+            self.byte(offset + i).store(*b, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_mappings_see_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p");
+        let a = SharedPage::create(&path, 4096).unwrap();
+        a.set(8, 0x0102_0304_0506_0708);
+        let file = std::fs::read(&path).unwrap();
+        assert_eq!(&file[8..16], &[8, 7, 6, 5, 4, 3, 2, 1], "little endian");
+        a.write(17, b"abc");
+        assert_eq!(a.copy(16, 5), b"\0abc\0");
+        assert_eq!(a.copy(3, 8).len(), 8);
+    }
+
+    #[test]
+    #[should_panic(expected = "word at 4096")]
+    fn a_word_outside_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let a = SharedPage::create(&dir.path().join("p"), 4096).unwrap();
+        let _ = a.get(4096);
+    }
+
+    #[test]
+    fn no_folder_is_an_error_with_the_path() {
+        let e = SharedPage::create(Path::new("/nonexistent/x.page"), 4096).unwrap_err();
+        assert!(e.to_string().contains("/nonexistent/x.page"), "{e}");
+    }
+}
