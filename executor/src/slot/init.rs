@@ -39,6 +39,7 @@ const NOT_MADE: i32 = 3;
 ///
 /// Must be the first thing `main` does: a process with threads can enter no user namespace. Returns the exit code.
 pub fn slot_init_main(_args: &[String]) -> i32 {
+    close_inherited();
     let Some(socket) = take_socket() else {
         eprintln!("__slot-init is started by warren itself, with a socket as its stdin");
         return BAD_CALL;
@@ -75,6 +76,12 @@ pub fn slot_init_main(_args: &[String]) -> i32 {
             },
         ),
     }
+}
+
+/// Closes what Warren's caller left open: no process of a slot may hold a descriptor from outside.
+fn close_inherited() {
+    // SAFETY: nothing of this process has opened a descriptor above the standard ones yet.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
 /// Takes fd 0 as the socket and puts /dev/null in its place. `None` if it is not a socket.

@@ -1,0 +1,649 @@
+//! Slots on all three levels, with the built `warren` as slot init.
+//!
+//! Helpers that must be processes of their own (servers and clients inside a slot, a Warren that is killed) are this very
+//! test binary, started with SLOT_HELPER set: see [`helper`]. A level the machine does not allow is said on stderr and
+//! passed over. As root the tests of levels 2 and 3 run once more as an unprivileged user.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use warren_executor::slot::{
+    CutRules, Level, Slot, SlotConfig, SlotError, SpawnSpec, TextProbe, detect_levels, sweep_level3,
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn warren() -> PathBuf {
+    std::env::var_os("SLOT_WARREN")
+        .map_or_else(|| env!("CARGO_BIN_EXE_warren").into(), PathBuf::from)
+}
+
+/// A slot of that level, or `None` (said) if the machine has no such level.
+fn open(level: Level) -> Option<Slot> {
+    let report = detect_levels(&warren())
+        .into_iter()
+        .find(|r| r.level == level)
+        .expect("a report per level");
+    if !report.ok {
+        eprintln!("SKIPPED level {level}: {}", report.why);
+        return None;
+    }
+    eprintln!("RAN level {level} as uid {}", uid());
+    Some(
+        Slot::open(&SlotConfig::new(warren(), level).names(["n1", "n2"]))
+            .expect("the trial had worked"),
+    )
+}
+
+fn uid() -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").map_or(0, |m| m.uid())
+}
+
+fn spec(slot: &Slot, name: &str, argv: &[&str]) -> SpawnSpec {
+    SpawnSpec {
+        name: name.into(),
+        argv: argv.iter().map(|s| s.to_string()).collect(),
+        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        cwd: slot.inside_root(),
+        stdout: slot.inside_root().join(format!("{name}.out")),
+    }
+}
+
+/// This binary as a helper inside the slot.
+fn helper_spec(slot: &Slot, name: &str, what: &str) -> SpawnSpec {
+    let me = std::env::current_exe().unwrap();
+    let mut spec = spec(
+        slot,
+        name,
+        &[
+            me.to_str().unwrap(),
+            "--exact",
+            "helper",
+            "--nocapture",
+            "--test-threads=1",
+        ],
+    );
+    spec.env.push(("SLOT_HELPER".into(), what.into()));
+    spec
+}
+
+fn output(slot: &Slot, name: &str) -> String {
+    fs::read_to_string(slot.root().join(format!("{name}.out"))).unwrap_or_default()
+}
+
+fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + limit;
+    while !done() {
+        assert!(Instant::now() < until, "within {limit:?}: {what}");
+        std::thread::sleep(5 * MS);
+    }
+}
+
+// ---- life of processes ------------------------------------------------------------------------------------------------
+
+fn processes_live_end_and_are_reaped(level: Level) {
+    let Some(slot) = open(level) else { return };
+    let quit = slot
+        .spawn(&spec(
+            &slot,
+            "quit",
+            &["/bin/sh", "-c", "echo out; echo err >&2; exit 3"],
+        ))
+        .unwrap();
+    let exit = slot
+        .wait_exit(&quit, Instant::now() + 5000 * MS)
+        .unwrap()
+        .expect("it ends");
+    assert_eq!(
+        (exit.name.as_str(), exit.status, exit.signal, exit.by_us),
+        ("quit", Some(3), None, false)
+    );
+    assert!(exit.t_ns >= quit.spawned_ns);
+    assert_eq!(output(&slot, "quit"), "out\nerr\n");
+
+    let long = slot.spawn(&spec(&slot, "long", &["sleep", "600"])).unwrap();
+    assert!(!long.is_dead());
+    assert!(
+        slot.wait_exit(&long, Instant::now() + 20 * MS)
+            .unwrap()
+            .is_none()
+    );
+    let killer = long.clone();
+    let sent = std::thread::spawn(move || {
+        let t = Instant::now();
+        assert!(killer.kill());
+        t.elapsed()
+    });
+    assert!(sent.join().unwrap() < 50 * MS);
+    assert!(long.wait_dead(5000 * MS));
+    let exit = slot
+        .wait_exit(&long, Instant::now() + 5000 * MS)
+        .unwrap()
+        .expect("it was killed");
+    assert_eq!(
+        (exit.signal, exit.status, exit.by_us),
+        (Some(9), None, true)
+    );
+    assert!(!long.kill(), "nothing is left to kill");
+
+    let own = slot
+        .spawn(&spec(&slot, "own", &["/bin/sh", "-c", "kill -9 $$"]))
+        .unwrap();
+    let exit = slot
+        .wait_exit(&own, Instant::now() + 5000 * MS)
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (exit.signal, exit.by_us),
+        (Some(9), false),
+        "a signal that was not ours"
+    );
+
+    let names: Vec<String> = slot.exits().into_iter().map(|e| e.name).collect();
+    assert_eq!(names, ["quit", "long", "own"]);
+    assert!(slot.exits().is_empty(), "drained");
+
+    let missing = slot
+        .spawn(&spec(&slot, "missing", &["/nowhere/java"]))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        missing.contains("starting missing") && missing.contains("/nowhere/java"),
+        "{missing}"
+    );
+
+    // Nothing from outside is open in a process of the slot but its three files.
+    let fds = slot
+        .spawn(&spec(
+            &slot,
+            "fds",
+            &["/bin/sh", "-c", "ls /proc/$$/fd | tr '\\n' ' '"],
+        ))
+        .unwrap();
+    slot.wait_exit(&fds, Instant::now() + 5000 * MS)
+        .unwrap()
+        .unwrap();
+    let open: Vec<u32> = output(&slot, "fds")
+        .split_whitespace()
+        .map(|n| n.parse().unwrap())
+        .collect();
+    // The shell itself may hold one pipe end while ls runs.
+    assert!(open.starts_with(&[0, 1, 2]) && open.len() <= 4, "{open:?}");
+
+    let stalls = slot.stalls().unwrap();
+    assert!(stalls.ticks > 0 && stalls.total_longest_ns >= stalls.longest_ns);
+    slot.close().unwrap();
+}
+
+fn the_place_is_as_promised(level: Level) {
+    let Some(slot) = open(level) else { return };
+    fs::create_dir_all(slot.root().join("nodes/n1")).unwrap();
+    fs::write(slot.shm().join("page"), "from outside").unwrap();
+    let page = slot.inside_shm().join("page");
+    let script = format!("cat {}; echo inside > nodes/n1/file", page.display());
+    let p = slot
+        .spawn(&spec(&slot, "look", &["/bin/sh", "-c", &script]))
+        .unwrap();
+    assert_eq!(
+        slot.wait_exit(&p, Instant::now() + 5000 * MS)
+            .unwrap()
+            .unwrap()
+            .status,
+        Some(0)
+    );
+    assert_eq!(output(&slot, "look"), "from outside");
+    assert_eq!(
+        fs::read_to_string(slot.root().join("nodes/n1/file")).unwrap(),
+        "inside\n"
+    );
+    if level != Level::Plain {
+        let script = "hostname; getent hosts n2; wc -c < /etc/resolv.conf; ls /sys/class/net; echo $$; ls -d /proc/[0-9]* | wc -l";
+        let p = slot
+            .spawn(&spec(&slot, "own", &["/bin/sh", "-c", script]))
+            .unwrap();
+        slot.wait_exit(&p, Instant::now() + 5000 * MS)
+            .unwrap()
+            .unwrap();
+        let text = output(&slot, "own");
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(lines[0], "slot");
+        assert!(
+            lines[1].starts_with("127.0.0.12") && lines[1].ends_with("n2"),
+            "{text}"
+        );
+        assert_eq!(lines[2], "0");
+        assert!(
+            lines.last().unwrap().parse::<u32>().unwrap() <= 5,
+            "only the slot's processes: {text}"
+        );
+        assert_eq!(
+            (slot.inside_root(), slot.inside_shm()),
+            ("/mnt".into(), "/dev/shm".into())
+        );
+        assert_eq!(slot.node_addr(1), Ipv4Addr::new(127, 0, 0, 12));
+    } else {
+        assert_eq!(slot.node_addr(1).octets()[2..], [0, 12]);
+        assert_ne!(slot.node_addr(1).octets()[1], 0);
+    }
+    let (root, shm) = (slot.root().to_path_buf(), slot.shm().to_path_buf());
+    drop(slot);
+    assert!(!root.exists() && !shm.exists(), "Drop leaves nothing");
+}
+
+fn two_slots_do_not_meet(level: Level) {
+    let Some(one) = open(level) else { return };
+    let Some(two) = open(level) else { return };
+    let port = 2181;
+    let listen = |slot: &Slot, name: &str| {
+        let addr = slot.node_addr(0);
+        slot.spawn(&helper_spec(slot, name, &format!("echo {addr}:{port}")))
+            .unwrap()
+    };
+    let _a = listen(&one, "a");
+    let _b = listen(&two, "b"); // the same port
+    for slot in [&one, &two] {
+        let probe = TextProbe {
+            addr: slot.node_addr(0),
+            port,
+            send: String::new(),
+        };
+        wait_for("the server of each slot answers", 5000 * MS, || {
+            slot.probe(vec![probe.clone()], 200 * MS).unwrap()[0].ok()
+        });
+    }
+}
+
+fn probes_are_answered(level: Level) {
+    let Some(slot) = open(level) else { return };
+    let addr = slot.node_addr(0);
+    let _server = slot
+        .spawn(&helper_spec(&slot, "server", &format!("word {addr}:2181")))
+        .unwrap();
+    let _mute = slot
+        .spawn(&helper_spec(&slot, "mute", &format!("mute {addr}:2182")))
+        .unwrap();
+    let ask = |port, send: &str| TextProbe {
+        addr,
+        port,
+        send: send.into(),
+    };
+    for port in [2181, 2182] {
+        wait_for("the port opens", 5000 * MS, || {
+            slot.probe(vec![ask(port, "")], 500 * MS).unwrap()[0].ok()
+        });
+    }
+    let t = Instant::now();
+    let mut probes = vec![
+        ask(2181, "srvr"),
+        ask(2182, "srvr"),
+        ask(2182, "ruok"),
+        ask(2183, "srvr"),
+    ];
+    probes.extend((0..20).map(|_| ask(2181, "many")));
+    let got = slot.probe(probes, 300 * MS).unwrap();
+    assert!(t.elapsed() < 900 * MS, "at once: {:?}", t.elapsed());
+    assert_eq!((got[0].ok(), got[0].text.as_str()), (true, "you said srvr"));
+    for mute in [&got[1], &got[2]] {
+        assert!(
+            mute.connected && mute.error.as_deref() == Some("timeout"),
+            "{mute:?}"
+        );
+    }
+    assert!(
+        !got[3].connected && got[3].error.as_ref().unwrap().contains("refused"),
+        "{:?}",
+        got[3]
+    );
+    assert!(got[4..].iter().all(|a| a.text == "you said many"));
+}
+
+// ---- cuts -------------------------------------------------------------------------------------------------------------
+
+fn cuts_are_silent_directed_and_heal(level: Level) {
+    let Some(slot) = open(level) else { return };
+    if let Err(why) = slot.kernel_cuts() {
+        eprintln!("SKIPPED cuts on level {level}: {why}");
+        return;
+    }
+    let client = Ipv4Addr::LOCALHOST; // the source address of sockets that nobody bound
+    let (one, two) = (slot.node_addr(0), slot.node_addr(1));
+    let _one = slot
+        .spawn(&helper_spec(&slot, "one", &format!("echo {one}:2181")))
+        .unwrap();
+    let _two = slot
+        .spawn(&helper_spec(&slot, "two", &format!("echo {two}:2181")))
+        .unwrap();
+    let probe = |addr| {
+        slot.probe(
+            vec![TextProbe {
+                addr,
+                port: 2181,
+                send: String::new(),
+            }],
+            400 * MS,
+        )
+        .unwrap()
+        .remove(0)
+    };
+    wait_for("both listen", 5000 * MS, || {
+        probe(one).ok() && probe(two).ok()
+    });
+    let talk = slot
+        .spawn(&helper_spec(&slot, "talk", &format!("talk {one}:2181")))
+        .unwrap();
+    let sent = || {
+        output(&slot, "one")
+            .lines()
+            .filter(|l| l.starts_with("got "))
+            .count()
+    };
+    let back = || {
+        output(&slot, "talk")
+            .lines()
+            .filter(|l| l.starts_with("back "))
+            .count()
+    };
+    wait_for("the connection is in use", 5000 * MS, || back() > 5);
+    // What moves in a while that is long beside the 20 ms between two messages.
+    let moved = || {
+        std::thread::sleep(30 * MS); // what is under way arrives
+        let before = (sent(), back());
+        std::thread::sleep(250 * MS);
+        (sent() - before.0, back() - before.1)
+    };
+    let (there, here) = moved();
+    assert!(there > 0 && here > 0);
+
+    for round in 0..2 {
+        let t = Instant::now();
+        slot.cut(&CutRules::one_way(&[client], &[one])).unwrap();
+        assert!(
+            t.elapsed() < 100 * MS,
+            "threads are held meanwhile: {:?}",
+            t.elapsed()
+        );
+        assert_eq!(moved(), (0, 0), "round {round}: nothing gets to the server");
+        let new = probe(one);
+        assert!(
+            !new.connected && new.error.as_deref() == Some("timeout"),
+            "silent for new connections too: {new:?}"
+        );
+        assert!(probe(two).ok(), "others are not cut");
+        slot.uncut().unwrap();
+        let more = back();
+        wait_for(
+            "the old connection goes on after the heal",
+            5000 * MS,
+            || back() > more + 5,
+        );
+        assert!(probe(one).ok());
+    }
+
+    slot.cut(&CutRules::one_way(&[one], &[client])).unwrap();
+    let (there, here) = moved();
+    assert!(there > 0, "messages still arrive this way");
+    assert_eq!(here, 0, "but no answer comes back");
+    // A new set replaces the old one in one step.
+    slot.cut(&CutRules::machine(two)).unwrap();
+    let more = back();
+    wait_for("the link that is no longer cut heals", 5000 * MS, || {
+        back() > more + 5
+    });
+    assert!(!probe(two).connected);
+    slot.uncut().unwrap();
+    assert!(probe(two).ok());
+    assert!(!talk.is_dead(), "{}", output(&slot, "talk"));
+}
+
+// ---- kill -9 of Warren ------------------------------------------------------------------------------------------------
+
+fn kill_nine_leaves_nothing(level: Level) {
+    if open(level).is_none() {
+        return;
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mut owner = helper_process(&format!("own {}", level.number()));
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
+    let line = lines
+        .find_map(|l| l.unwrap().strip_prefix("slot ").map(String::from))
+        .expect("the owner opened its slot");
+    let init: i32 = line.parse().unwrap();
+    let spaces = namespaces_of(init);
+    let tree = members(init, &spaces, level);
+    assert!(tree.len() >= 4, "init and three processes: {tree:?}");
+    owner.kill().unwrap();
+    assert_eq!(owner.wait().unwrap().signal(), Some(9));
+    let alive =
+        || tree.iter().filter(|p| is_alive(**p)).count() + in_namespaces(&spaces, level).len();
+    wait_for(
+        "no process and no namespace of the slot is left",
+        2000 * MS,
+        || alive() == 0,
+    );
+    assert_eq!(
+        fs::read_to_string("/proc/self/mountinfo").unwrap(),
+        mounts,
+        "no mount is left"
+    );
+    if level == Level::Plain {
+        let report = sweep_level3();
+        assert!(
+            report.slots >= 1 && report.problems.is_empty(),
+            "{report:?}"
+        );
+        assert_eq!(sweep_level3().slots, 0);
+    }
+}
+
+fn helper_process(what: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "helper", "--nocapture", "--test-threads=1"])
+        .env("SLOT_HELPER", what)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// (pid, mnt, net) namespaces of a process; empty at level 3, where they are ours.
+fn namespaces_of(pid: i32) -> BTreeSet<PathBuf> {
+    let read = |pid: &str, ns: &str| fs::read_link(format!("/proc/{pid}/ns/{ns}")).ok();
+    ["pid", "mnt", "net"]
+        .into_iter()
+        .filter(|ns| read(&pid.to_string(), ns) != read("self", ns))
+        .filter_map(|ns| read(&pid.to_string(), ns))
+        .collect()
+}
+
+fn pids() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+fn in_namespaces(spaces: &BTreeSet<PathBuf>, level: Level) -> Vec<i32> {
+    if level == Level::Plain {
+        return Vec::new();
+    }
+    assert_eq!(spaces.len(), 3);
+    pids()
+        .into_iter()
+        .filter(|p| !namespaces_of(*p).is_disjoint(spaces))
+        .collect()
+}
+
+/// Init and its children.
+fn members(init: i32, spaces: &BTreeSet<PathBuf>, level: Level) -> Vec<i32> {
+    if level != Level::Plain {
+        return in_namespaces(spaces, level);
+    }
+    let text = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+    std::iter::once(init)
+        .chain(text.split_whitespace().map(|p| p.parse().unwrap()))
+        .collect()
+}
+
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+// ---- the tests, per level ---------------------------------------------------------------------------------------------
+
+macro_rules! on_level {
+    ($module:ident, $level:expr) => {
+        mod $module {
+            use super::*;
+            #[test]
+            fn processes() {
+                processes_live_end_and_are_reaped($level);
+            }
+            #[test]
+            fn place() {
+                the_place_is_as_promised($level);
+            }
+            #[test]
+            fn two() {
+                two_slots_do_not_meet($level);
+            }
+            #[test]
+            fn probes() {
+                probes_are_answered($level);
+            }
+            #[test]
+            fn cuts() {
+                cuts_are_silent_directed_and_heal($level);
+            }
+            #[test]
+            fn kill_nine() {
+                kill_nine_leaves_nothing($level);
+            }
+        }
+    };
+}
+
+on_level!(root_level, Level::Root);
+on_level!(user_level, Level::User);
+on_level!(plain_level, Level::Plain);
+
+/// Levels 2 and 3 once more as a user without rights, with binaries that user may read.
+#[test]
+fn unprivileged() {
+    if uid() != 0 {
+        return; // then the other tests are that
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let copy = |from: &Path, name: &str| {
+        let to = dir.path().join(name);
+        fs::copy(from, &to).unwrap();
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+        to
+    };
+    let me = copy(&std::env::current_exe().unwrap(), "slot-test");
+    let warren = copy(&warren(), "warren");
+    let out = Command::new(me)
+        .args(["user_level", "plain_level", "--nocapture"])
+        .env("SLOT_WARREN", warren)
+        .env("TMPDIR", dir.path())
+        .current_dir(dir.path())
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
+    eprintln!(
+        "{}",
+        text.lines()
+            .filter(|l| l.contains("RAN ") || l.contains("SKIPPED ") || l.starts_with("test "))
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+    assert!(out.status.success(), "{text}");
+    assert!(text.contains("as uid 65534"), "{text}");
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let e = Slot::open(&SlotConfig::new("/nowhere/warren", Level::Plain)).unwrap_err();
+    assert!(e.to_string().contains("/nowhere/warren"), "{e}");
+    // A binary that is not slot init: it ends, and what it said is told.
+    let e = Slot::open(&SlotConfig::new("/bin/cat", Level::Plain)).unwrap_err();
+    assert!(matches!(e, SlotError::Lost { .. }), "{e}");
+    if let Some(slot) = open(Level::Plain) {
+        let e = slot.cut(&CutRules::machine(slot.node_addr(0))).unwrap_err();
+        assert!(matches!(e, SlotError::Unavailable { .. }), "{e}");
+    }
+}
+
+// ---- what helpers do --------------------------------------------------------------------------------------------------
+
+/// No test: a helper process when SLOT_HELPER says which.
+#[test]
+fn helper() {
+    let Ok(what) = std::env::var("SLOT_HELPER") else {
+        return;
+    };
+    let (what, arg) = what.split_once(' ').unwrap();
+    match what {
+        "echo" => serve(arg, |mut stream| {
+            let reader = BufReader::new(stream.try_clone().unwrap());
+            for line in reader.lines().map_while(Result::ok) {
+                println!("got {line}");
+                if writeln!(stream, "{line}").is_err() {
+                    return;
+                }
+            }
+        }),
+        "word" => serve(arg, |mut stream| {
+            let mut word = [0u8; 4];
+            if stream.read_exact(&mut word).is_ok() {
+                let _ = write!(stream, "you said {}", String::from_utf8_lossy(&word));
+            }
+        }),
+        "mute" => serve(arg, |_stream| std::thread::sleep(Duration::from_secs(600))),
+        "talk" => {
+            let mut stream = TcpStream::connect(arg).unwrap();
+            stream.set_nodelay(true).unwrap();
+            let reader = BufReader::new(stream.try_clone().unwrap());
+            std::thread::spawn(move || {
+                for line in reader.lines() {
+                    println!("back {}", line.unwrap());
+                }
+            });
+            for n in 0.. {
+                writeln!(stream, "{n}").unwrap();
+                std::thread::sleep(20 * MS);
+            }
+        }
+        "own" => {
+            let level = Level::from_number(arg.parse().unwrap()).unwrap();
+            let slot = Slot::open(&SlotConfig::new(warren(), level)).unwrap();
+            for i in 0..3 {
+                slot.spawn(&spec(&slot, &format!("p{i}"), &["sleep", "600"]))
+                    .unwrap();
+            }
+            println!("\nslot {}", slot.init_pid());
+            std::thread::sleep(Duration::from_secs(600));
+        }
+        other => panic!("no helper {other}"),
+    }
+}
+
+fn serve(addr: &str, each: fn(TcpStream)) {
+    let listener = TcpListener::bind(addr).unwrap();
+    for stream in listener.incoming() {
+        let stream = stream.unwrap();
+        stream.set_nodelay(true).unwrap();
+        std::thread::spawn(move || each(stream));
+    }
+}
