@@ -3,6 +3,7 @@ package warren.workload;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 
 /**
@@ -149,7 +150,11 @@ public final class Runner {
                 break;
             case WorkloadPage.GO:
                 history.phase("test");
-                go();
+                if (number("plain_ops", 0) > 0) {
+                    plain((int) number("plain_ops", 0));
+                } else {
+                    go();
+                }
                 break;
             case WorkloadPage.STOP:
                 stopping = true;
@@ -232,6 +237,30 @@ public final class Runner {
         }
         stopping = true;
         endTraffic();
+    }
+
+    /** For bench: so many operations in all, spread over the clients; no fixed steps, no prober, no tail, no pacing. */
+    private void plain(int operations) throws InterruptedException {
+        page.fixedDone(System.nanoTime());
+        final AtomicInteger left = new AtomicInteger(operations);
+        List<Thread> threads = new ArrayList<>();
+        for (final Client client : clients) {
+            threads.add(start("plain-" + client.name, () -> {
+                while (left.getAndDecrement() > 0 && !stopping()) {
+                    try {
+                        driver.traffic(client);
+                    } catch (Exception e) {
+                        client.drop();
+                        client.fruitless();
+                    }
+                }
+            }));
+        }
+        // Bounded by the deadline of the page, which stopping() knows, and by the bound of each operation.
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        stopping = true;
     }
 
     private void trafficLoop(Client client) {
