@@ -3,6 +3,7 @@
 //! The only crate where executor and feedback meet. `search` is pure; `campaign` writes files; `fuzz` runs the loop.
 
 pub mod bench;
+pub mod campaign;
 pub mod cli;
 pub mod doctor;
 pub mod fuzz;

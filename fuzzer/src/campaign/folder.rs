@@ -1,0 +1,224 @@
+//! Making the campaign folder and writing whole files into it.
+
+use crate::fuzz::{FuzzError, FuzzOptions};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An instance's folder, ready to be written to.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    root: PathBuf,
+    program: String,
+    flags: Vec<String>,
+}
+
+/// What shows that a folder holds a campaign already.
+const MARKERS: [&str; 4] = ["fuzzer_stats", "plot_data", "runs.jsonl", "queue"];
+
+impl Folder {
+    /// Makes `out/<instance>/` with its folders, cmdline and crashes/README.txt.
+    ///
+    /// # Errors
+    /// `HoldsCampaign` when the instance's folder holds one; I/O with the path.
+    pub fn create(options: &FuzzOptions) -> Result<Self, FuzzError> {
+        let root = options.out.join(&options.instance);
+        Self::check(&options.out, &options.instance)?;
+        let folder = Folder {
+            root,
+            program: options
+                .command_line
+                .first()
+                .cloned()
+                .unwrap_or_else(|| "warren".into()),
+            flags: options.reproduce_flags.clone(),
+        };
+        for sub in ["queue", "crashes", "hangs", "runs", "findings"] {
+            let path = folder.root.join(sub);
+            fs::create_dir_all(&path).map_err(io("making the folder", &path))?;
+        }
+        let command = shell_line(&options.command_line);
+        write_whole(
+            &folder.root.join("cmdline"),
+            format!("{command}\n").as_bytes(),
+        )?;
+        write_whole(
+            &folder.root.join("crashes/README.txt"),
+            folder.readme(&command).as_bytes(),
+        )?;
+        Ok(folder)
+    }
+
+    /// Whether a new campaign may be written there; for a check before a long set-up.
+    ///
+    /// # Errors
+    /// `HoldsCampaign`.
+    pub fn check(out: &Path, instance: &str) -> Result<(), FuzzError> {
+        let root = out.join(instance);
+        match MARKERS.iter().find(|m| root.join(m).exists()) {
+            Some(marker) => Err(FuzzError::HoldsCampaign {
+                folder: root,
+                marker: (*marker).to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The instance's folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `queue/`.
+    #[must_use]
+    pub fn queue(&self) -> PathBuf {
+        self.root.join("queue")
+    }
+
+    /// `runs/`.
+    #[must_use]
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// `findings/<nnnnnn>/`.
+    #[must_use]
+    pub fn finding(&self, number: u64) -> PathBuf {
+        self.root.join("findings").join(format!("{number:06}"))
+    }
+
+    /// The command that runs a sequence file again.
+    #[must_use]
+    pub fn reproduce(&self, file: &Path) -> String {
+        let mut words = vec![
+            self.program.clone(),
+            "replay".into(),
+            file.display().to_string(),
+        ];
+        words.extend(self.flags.iter().cloned());
+        words.extend(["-n".into(), "5".into()]);
+        shell_line(&words)
+    }
+
+    fn readme(&self, command: &str) -> String {
+        format!(
+            "Command line used to find these failures:\n\n{command}\n\nEach file is a fault sequence as it really happened, in text. To run one again:\n\n{}\n\n\
+             The evidence of each (timeline, logs, history) is in ../findings/; evidence.txt there names the file here.\n",
+            self.reproduce(&self.root.join("crashes/<file>")),
+        )
+    }
+}
+
+/// A line for a shell: words with other than harmless characters in single quotes.
+#[must_use]
+pub fn shell_line(words: &[String]) -> String {
+    let quote = |w: &String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+        if !w.is_empty() && w.chars().all(plain) {
+            w.clone()
+        } else {
+            format!("'{}'", w.replace('\'', r"'\''"))
+        }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+/// Writes a file so that a reader sees the old or the new one, never a half.
+///
+/// # Errors
+/// I/O, with the path.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FuzzError> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().map_or_else(String::new, |n| {
+        n.to_string_lossy().chars().take(40).collect()
+    });
+    let temporary = path.with_file_name(format!(
+        ".{name}.{}.{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    ));
+    fs::write(&temporary, bytes).map_err(io("writing", &temporary))?;
+    fs::rename(&temporary, path).map_err(io("renaming into place", path))
+}
+
+/// Appends whole lines.
+///
+/// # Errors
+/// I/O, with the path.
+pub fn append(path: &Path, text: &str) -> Result<(), FuzzError> {
+    fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(|mut f| f.write_all(text.as_bytes()))
+        .map_err(io("appending to", path))
+}
+
+/// The error of an operation at a path.
+pub fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> FuzzError {
+    let path = path.to_owned();
+    move |source| FuzzError::Io {
+        doing,
+        path,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn afls_layout_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = FuzzOptions::new("canary", dir.path().join("out"));
+        options.command_line = ["warren", "fuzz", "canary", "-o", "a b"]
+            .map(Into::into)
+            .to_vec();
+        options.reproduce_flags = vec!["--paper".into()];
+        let folder = Folder::create(&options).unwrap();
+        assert!(folder.root().ends_with("out/default"));
+        for sub in [
+            "queue",
+            "crashes",
+            "hangs",
+            "runs",
+            "findings",
+            "cmdline",
+            "crashes/README.txt",
+        ] {
+            assert!(folder.root().join(sub).exists(), "{sub}");
+        }
+        let cmdline = fs::read_to_string(folder.root().join("cmdline")).unwrap();
+        assert_eq!(cmdline, "warren fuzz canary -o 'a b'\n");
+        assert!(
+            folder
+                .reproduce(Path::new("x/id:000000,src:000001"))
+                .starts_with("warren replay x/id:000000,src:000001 --paper -n 5")
+        );
+        match Folder::create(&options) {
+            Err(FuzzError::HoldsCampaign { folder, .. }) => assert!(folder.ends_with("default")),
+            other => panic!("{other:?}"),
+        }
+        // Another instance beside it is no conflict.
+        options.instance = "second".into();
+        Folder::create(&options).unwrap();
+    }
+
+    #[test]
+    fn nothing_half_and_nothing_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        write_whole(&path, b"one").unwrap();
+        write_whole(&path, b"two").unwrap();
+        append(&path, "three\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "twothree\n");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let e = write_whole(&dir.path().join("no/such"), b"")
+            .unwrap_err()
+            .to_string();
+        assert!(e.contains("no/"), "{e}");
+    }
+}

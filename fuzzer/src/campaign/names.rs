@@ -1,0 +1,166 @@
+//! AFL's names of files in queue/, crashes/ and hangs/: `id:000123,src:000007,time:4210,execs:12,op:crash+reboot`, with `+cov`
+//! for new coverage and `bug:<signature>` where AFL has `sig:`. Made and read here only.
+
+use std::fmt;
+use std::str::FromStr;
+use warren_model::FaultSequence;
+
+/// The parts of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryName {
+    pub id: u64,
+    /// The seed run's id; none for a run without one (`orig:` with the text instead).
+    pub src: Option<u64>,
+    /// For entries without a seed run: where they come from, such as `fault-free`.
+    pub orig: Option<String>,
+    /// ms of fuzzing time.
+    pub time_ms: u64,
+    pub execs: u64,
+    /// Kinds of the faults in order.
+    pub op: String,
+    pub new_coverage: bool,
+    /// Signature of a failing run.
+    pub bug: Option<String>,
+}
+
+/// Longest `op:`; beyond it only the number of faults is told (file names end at 255 bytes).
+const OP_MAX: usize = 160;
+
+/// `op:` of a sequence.
+#[must_use]
+pub fn op(sequence: &FaultSequence) -> String {
+    let kinds = sequence.kinds();
+    if kinds.len() <= OP_MAX {
+        kinds
+    } else {
+        format!("{}-faults", sequence.faults.len())
+    }
+}
+
+impl fmt::Display for EntryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "id:{:06}", self.id)?;
+        if let Some(src) = self.src {
+            write!(f, ",src:{src:06}")?;
+        }
+        write!(f, ",time:{},execs:{}", self.time_ms, self.execs)?;
+        if let Some(orig) = &self.orig {
+            write!(f, ",orig:{orig}")?;
+        }
+        write!(f, ",op:{}", self.op)?;
+        if let Some(bug) = &self.bug {
+            write!(f, ",bug:{bug}")?;
+        }
+        if self.new_coverage {
+            f.write_str(",+cov")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for EntryName {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let mut name = EntryName {
+            id: 0,
+            src: None,
+            orig: None,
+            time_ms: 0,
+            execs: 0,
+            op: String::new(),
+            new_coverage: false,
+            bug: None,
+        };
+        let mut has_id = false;
+        for part in s.split(',') {
+            let number = |v: &str| {
+                v.parse::<u64>()
+                    .map_err(|_| format!("`{s}`: `{v}` in `{part}` is no number"))
+            };
+            match part.split_once(':') {
+                Some(("id", v)) => {
+                    name.id = number(v)?;
+                    has_id = true;
+                }
+                Some(("src", v)) => name.src = Some(number(v)?),
+                Some(("time", v)) => name.time_ms = number(v)?,
+                Some(("execs", v)) => name.execs = number(v)?,
+                Some(("orig", v)) => name.orig = Some(v.to_owned()),
+                Some(("op", v)) => name.op = v.to_owned(),
+                Some(("bug", v)) => name.bug = Some(v.to_owned()),
+                None if part == "+cov" => name.new_coverage = true,
+                _ => return Err(format!("`{s}`: `{part}` is no part of an entry's name")),
+            }
+        }
+        if has_id {
+            Ok(name)
+        } else {
+            Err(format!("`{s}` has no id:"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use warren_model::{At, Fault};
+
+    #[test]
+    fn as_afl_writes_them() {
+        let name = EntryName {
+            id: 0,
+            src: Some(7),
+            orig: None,
+            time_ms: 51_230,
+            execs: 31,
+            op: "crash+reboot".into(),
+            new_coverage: false,
+            bug: Some("1f2e3d4c".into()),
+        };
+        assert_eq!(
+            name.to_string(),
+            "id:000000,src:000007,time:51230,execs:31,op:crash+reboot,bug:1f2e3d4c"
+        );
+        assert!("README.txt".parse::<EntryName>().is_err());
+        assert!(
+            "id:x"
+                .parse::<EntryName>()
+                .unwrap_err()
+                .contains("no number")
+        );
+        assert!(
+            "src:000001"
+                .parse::<EntryName>()
+                .unwrap_err()
+                .contains("no id")
+        );
+    }
+
+    #[test]
+    fn a_long_sequence_still_fits_a_file_name() {
+        let mut s = FaultSequence::empty("t");
+        for _ in 0..40 {
+            s = s.with(At::AtOnce, Fault::PartitionStop);
+        }
+        assert_eq!(op(&s), "40-faults");
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(
+            id in 0u64..10_000_000,
+            src in prop::option::of(0u64..10_000_000),
+            orig in prop::option::of("[a-z-]{1,12}"),
+            time_ms in any::<u64>(),
+            execs in any::<u64>(),
+            op in "(crash|reboot|partition-start)(\\+(crash|reboot|partition-stop)){0,4}",
+            new_coverage in any::<bool>(),
+            bug in prop::option::of("[0-9a-f]{8}"),
+        ) {
+            let name = EntryName { id, src, orig, time_ms, execs, op, new_coverage, bug };
+            prop_assert_eq!(name.to_string().parse::<EntryName>().unwrap(), name);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `runs.jsonl`: one line for EVERY run, learning, retests and confirmations included.
+
+use serde::Serialize;
+use warren_model::{Judgement, PhaseTimes, RunRecord, Verdict};
+
+/// What a run was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunRole {
+    Learning,
+    /// A sequence of the strategy: what `-E` counts.
+    Fuzz,
+    /// The run before it went wrong by itself, or could not tell because of the machine's load.
+    Repeat,
+    /// The run before it passed its limit.
+    Retest,
+    /// Does the finding show again?
+    Confirm,
+}
+
+/// One line.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunLine<'a> {
+    /// Number of the run in the campaign, from 1.
+    pub run: u64,
+    pub role: RunRole,
+    /// ms of fuzzing time when it ended; in learning: 0.
+    pub at_ms: u64,
+    /// Kinds asked for, `crash+reboot`.
+    pub kinds: String,
+    pub asked: usize,
+    pub injected: usize,
+    pub reason: Option<&'a str>,
+    pub detail: Option<&'a str>,
+    /// A smaller n was accepted for one of its faults.
+    pub drift: bool,
+    /// A thread was released before one of its faults was done.
+    pub late: bool,
+    pub verdict: Verdict,
+    pub void: Option<&'a str>,
+    pub timed_out: bool,
+    pub signature: Option<&'a str>,
+    /// Every failed check: `checker stage signature`.
+    pub failures: Vec<String>,
+    /// Every check that could not tell.
+    pub unknowns: Vec<String>,
+    pub novelties: usize,
+    pub times_ms: &'a PhaseTimes,
+    pub cpu_ms: u64,
+    /// Longest stall of any phase, ms.
+    pub stall_ms: u64,
+    pub kill_signal_us: Vec<u64>,
+    pub events: usize,
+    pub coverage: usize,
+    pub new_coverage: bool,
+    pub durable: bool,
+    /// Corpus id, when it was kept.
+    pub kept: Option<u64>,
+    /// Corpus id of the seed run.
+    pub seed_run: Option<u64>,
+    pub why: String,
+    pub warnings: usize,
+}
+
+impl<'a> RunLine<'a> {
+    /// The part that record and judgement tell.
+    #[must_use]
+    pub fn new(run: u64, role: RunRole, record: &'a RunRecord, judgement: &'a Judgement) -> Self {
+        let not = record.not_injected.as_ref();
+        RunLine {
+            run,
+            role,
+            at_ms: 0,
+            kinds: record
+                .sequence
+                .as_ref()
+                .map_or_else(String::new, super::names::op),
+            asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
+            injected: record.injected.len(),
+            reason: not.map(|n| n.reason.as_str()),
+            detail: not.map(|n| n.detail.as_str()),
+            drift: record.injected.iter().any(|i| i.drift.is_some()),
+            late: record.injected.iter().any(|i| i.late),
+            verdict: judgement.verdict,
+            void: record.void.as_deref().or(judgement.void.as_deref()),
+            timed_out: record.timed_out,
+            signature: judgement.signature(),
+            failures: judgement
+                .failures
+                .iter()
+                .map(|f| format!("{} {:?} {}", f.checker, f.stage, f.signature).to_lowercase())
+                .collect(),
+            unknowns: judgement
+                .unknowns
+                .iter()
+                .map(|u| format!("{}: {}", u.checker, u.why))
+                .collect(),
+            novelties: judgement.novelties.len(),
+            times_ms: &record.times,
+            cpu_ms: record.cpu_ms,
+            stall_ms: record.stalls_ms.values().copied().max().unwrap_or(0),
+            kill_signal_us: record
+                .injected
+                .iter()
+                .filter_map(|i| i.kill.map(|k| k.signal_us))
+                .collect(),
+            events: 0,
+            coverage: 0,
+            new_coverage: false,
+            durable: record.durable_asked,
+            kept: None,
+            seed_run: None,
+            why: String::new(),
+            warnings: record.warnings.len(),
+        }
+    }
+
+    /// The line, with its end.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        // Numbers, strings and lists only: cannot fail.
+        serde_json::to_string(self).map_or_else(|_| String::new(), |s| s + "\n")
+    }
+}

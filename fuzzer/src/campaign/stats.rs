@@ -1,0 +1,285 @@
+//! `fuzzer_stats` and `plot_data`: AFL's keys in AFL's order with true figures (a key without a meaning here is 0), ours after
+//! them. docs/campaign.md says what each means.
+
+use crate::fuzz::InjectedRates;
+use std::fmt::Write;
+
+/// First line of plot_data.
+pub const PLOT_HEADER: &str = "# relative_time, cycles_done, cur_item, corpus_count, pending_total, pending_favs, map_size, \
+                               saved_crashes, saved_hangs, max_depth, execs_per_sec, total_execs, edges_found\n";
+
+/// A finding as the stats list it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptFinding {
+    pub number: u64,
+    pub signature: String,
+    pub checker: String,
+    /// `safety`, `liveness`, `hang`.
+    pub kind: String,
+    /// It showed again in `k` of `n` replays.
+    pub k: u32,
+    pub n: u32,
+}
+
+/// Everything the two files tell. Times are unix seconds unless the name says otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// The first fuzzed run began.
+    pub start_time: u64,
+    pub last_update: u64,
+    /// Seconds of fuzzing.
+    pub run_time: u64,
+    pub pid: u32,
+    pub time_wo_finds: u64,
+    /// All runs, learning included.
+    pub execs_done: u64,
+    pub execs_per_sec: f64,
+    pub execs_last_minute: f64,
+    pub corpus_count: u64,
+    pub corpus_found: u64,
+    pub max_depth: u64,
+    pub cur_item: u64,
+    pub pending_new: u64,
+    pub pending_total: u64,
+    /// Percent.
+    pub stability: f64,
+    pub saved_crashes: u64,
+    pub saved_hangs: u64,
+    pub last_find: u64,
+    pub last_crash: u64,
+    pub last_hang: u64,
+    pub execs_since_crash: u64,
+    pub exec_timeout_ms: u64,
+    pub slowest_exec_ms: u64,
+    pub peak_rss_mb: u64,
+    pub edges_found: u64,
+    pub total_edges: u64,
+    pub variable_slots: u64,
+    pub target: String,
+    pub command_line: String,
+    // Ours.
+    pub strategy: String,
+    pub faults: String,
+    pub max_faults: usize,
+    pub seed: u64,
+    pub sequences_tested: u64,
+    pub learning_runs: u64,
+    pub learning_s: u64,
+    pub edges_fault_free: u64,
+    pub injected: InjectedRates,
+    pub not_injected: Vec<(String, u64)>,
+    pub with_reboot: u64,
+    pub with_partition: u64,
+    pub failing_runs: u64,
+    pub unknowns: u64,
+    pub voids: u64,
+    pub timeouts: u64,
+    pub durable_runs: u64,
+    pub phase_means_ms: Vec<(String, u64)>,
+    pub findings: Vec<KeptFinding>,
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        100.0 * part as f64 / whole as f64
+    }
+}
+
+impl Figures {
+    /// The text of `fuzzer_stats`.
+    #[must_use]
+    pub fn stats(&self) -> String {
+        let mut text = String::new();
+        let mut put = |key: &str, value: String| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{key:<18}: {value}");
+        };
+        macro_rules! keys { ($($key:literal = $value:expr;)+) => { $(put($key, $value.to_string());)+ } }
+        let cvg = percent(self.edges_found, self.total_edges);
+        keys! {
+            "start_time" = self.start_time;
+            "last_update" = self.last_update;
+            "run_time" = self.run_time;
+            "fuzzer_pid" = self.pid;
+            "cycles_done" = 0;
+            "cycles_wo_finds" = 0;
+            "time_wo_finds" = self.time_wo_finds;
+            "execs_done" = self.execs_done;
+            "execs_per_sec" = format!("{:.2}", self.execs_per_sec);
+            "execs_ps_last_min" = format!("{:.2}", self.execs_last_minute);
+            "corpus_count" = self.corpus_count;
+            "corpus_favored" = 0;
+            "corpus_found" = self.corpus_found;
+            "corpus_imported" = 0;
+            "corpus_variable" = 0;
+            "max_depth" = self.max_depth;
+            "cur_item" = self.cur_item;
+            "pending_favs" = self.pending_new;
+            "pending_total" = self.pending_total;
+            "stability" = format!("{:.2}%", self.stability);
+            "bitmap_cvg" = format!("{cvg:.2}%");
+            "saved_crashes" = self.saved_crashes;
+            "saved_hangs" = self.saved_hangs;
+            "last_find" = self.last_find;
+            "last_crash" = self.last_crash;
+            "last_hang" = self.last_hang;
+            "execs_since_crash" = self.execs_since_crash;
+            "exec_timeout" = self.exec_timeout_ms;
+            "slowest_exec_ms" = self.slowest_exec_ms;
+            "peak_rss_mb" = self.peak_rss_mb;
+            "edges_found" = self.edges_found;
+            "total_edges" = self.total_edges;
+            "var_byte_count" = self.variable_slots;
+            "afl_banner" = self.target;
+            "afl_version" = concat!("warren-", env!("CARGO_PKG_VERSION"));
+            "target_mode" = "cluster";
+            "command_line" = self.command_line;
+            "target" = self.target;
+            "strategy" = self.strategy;
+            "faults" = self.faults;
+            "max_faults" = self.max_faults;
+            "seed" = self.seed;
+            "sequences_tested" = self.sequences_tested;
+            "learning_runs" = self.learning_runs;
+            "learning_time" = self.learning_s;
+            "edges_fault_free" = self.edges_fault_free;
+        }
+        let r = &self.injected;
+        keys! {
+            "one_fault_asked" = r.one_fault_asked;
+            "one_fault_full" = r.one_fault_full;
+            "one_fault_full_pct" = format!("{:.1}%", percent(r.one_fault_full, r.one_fault_asked));
+            "longer_asked" = r.longer_asked;
+            "longer_full" = r.longer_full;
+            "longer_full_pct" = format!("{:.1}%", percent(r.longer_full, r.longer_asked));
+            "full_with_drift" = r.drift;
+            "full_with_late" = r.late;
+            "uninjectable" = r.uninjectable;
+            "with_reboot" = self.with_reboot;
+            "with_partition" = self.with_partition;
+            "failing_runs" = self.failing_runs;
+            "unknown_runs" = self.unknowns;
+            "void_runs" = self.voids;
+            "timed_out_runs" = self.timeouts;
+            "durable_runs" = self.durable_runs;
+        }
+        for (reason, runs) in &self.not_injected {
+            put(&format!("not_injected_{reason}"), runs.to_string());
+        }
+        for (phase, ms) in &self.phase_means_ms {
+            put(&format!("mean_ms_{phase}"), ms.to_string());
+        }
+        for f in &self.findings {
+            put(
+                &format!("finding_{:06}", f.number),
+                format!("{} {} {} {}/{}", f.signature, f.kind, f.checker, f.k, f.n),
+            );
+        }
+        text
+    }
+
+    /// One line of `plot_data`.
+    #[must_use]
+    pub fn plot_line(&self) -> String {
+        format!(
+            "{}, {}, {}, {}, {}, {}, {:.2}%, {}, {}, {}, {:.2}, {}, {}\n",
+            self.run_time,
+            0,
+            self.cur_item,
+            self.corpus_count,
+            self.pending_total,
+            self.pending_new,
+            percent(self.edges_found, self.total_edges),
+            self.saved_crashes,
+            self.saved_hangs,
+            self.max_depth,
+            self.execs_per_sec,
+            self.execs_done,
+            self.edges_found,
+        )
+    }
+}
+
+/// Peak resident memory of this process, MiB; 0 where the system does not tell.
+#[must_use]
+pub fn peak_rss_mb() -> u64 {
+    std::fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|s| {
+            s.lines()
+                .find_map(|l| l.strip_prefix("VmHWM:"))
+                .and_then(|l| l.trim().trim_end_matches(" kB").trim().parse::<u64>().ok())
+        })
+        .map_or(0, |kb| kb / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// AFL++'s keys in its order.
+    const AFL: &str = "start_time last_update run_time fuzzer_pid cycles_done cycles_wo_finds time_wo_finds execs_done execs_per_sec \
+        execs_ps_last_min corpus_count corpus_favored corpus_found corpus_imported corpus_variable max_depth cur_item pending_favs \
+        pending_total stability bitmap_cvg saved_crashes saved_hangs last_find last_crash last_hang execs_since_crash exec_timeout \
+        slowest_exec_ms peak_rss_mb edges_found total_edges var_byte_count afl_banner afl_version target_mode command_line";
+
+    fn figures() -> Figures {
+        Figures {
+            execs_done: 61,
+            execs_per_sec: 0.2155,
+            edges_found: 1638,
+            total_edges: 65536,
+            stability: 98.765,
+            target: "canary".into(),
+            injected: InjectedRates {
+                one_fault_asked: 40,
+                one_fault_full: 35,
+                ..InjectedRates::default()
+            },
+            not_injected: vec![("silence".into(), 5)],
+            findings: vec![KeptFinding {
+                number: 0,
+                signature: "1f2e3d4c".into(),
+                checker: "replicas".into(),
+                kind: "safety".into(),
+                k: 2,
+                n: 3,
+            }],
+            ..Figures::default()
+        }
+    }
+
+    #[test]
+    fn afls_keys_first_in_afls_order() {
+        let text = figures().stats();
+        let keys: Vec<&str> = text
+            .lines()
+            .map(|l| l.split_once(':').unwrap().0.trim())
+            .collect();
+        let afl: Vec<&str> = AFL.split_whitespace().collect();
+        assert_eq!(keys[..afl.len()], afl);
+        assert!(text.contains("execs_done        : 61\n"));
+        assert!(text.contains("stability         : 98.77%\n") || text.contains("98.76%"));
+        assert!(text.contains("bitmap_cvg        : 2.50%\n"));
+        assert!(text.contains("one_fault_full_pct: 87.5%\n"));
+        assert!(text.contains("not_injected_silence: 5\n"));
+        assert!(text.contains("finding_000000    : 1f2e3d4c safety replicas 2/3\n"));
+        let mut sorted = keys.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), keys.len(), "a key stands twice");
+    }
+
+    #[test]
+    fn a_plot_line_has_the_headers_columns() {
+        let columns = PLOT_HEADER.split(',').count();
+        assert_eq!(figures().plot_line().split(',').count(), columns);
+    }
+
+    #[test]
+    fn this_process_uses_memory() {
+        assert!(peak_rss_mb() > 0);
+    }
+}
