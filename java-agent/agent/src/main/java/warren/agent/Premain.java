@@ -2,6 +2,9 @@ package warren.agent;
 
 import java.io.File;
 import java.lang.instrument.Instrumentation;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.reflect.Field;
 import warren.runtime.Build;
 import warren.runtime.Conf;
 import warren.runtime.Control;
@@ -39,8 +42,20 @@ public final class Premain {
         if (!allInstrumented(conf)) {
             inst.addTransformer(new AppTransformer(conf), false);
         }
+        Control.backtrace(backtrace());
         Control.enable();
         Link.set(Link.AGENT_STATE, HOOKED);
+    }
+
+    /** The getter of Throwable.backtrace ({@code Add-Opens} of our manifest allows it), or null. */
+    private static MethodHandle backtrace() {
+        try {
+            Field field = Throwable.class.getDeclaredField("backtrace");
+            field.setAccessible(true);
+            return MethodHandles.lookup().unreflectGetter(field);
+        } catch (ReflectiveOperationException | RuntimeException e) {
+            return null; // Java 8 hides the field: stacks are then recognised by their elements
+        }
     }
 
     /** True if every class path entry was instrumented before: then no transformer of application classes is needed at all. */

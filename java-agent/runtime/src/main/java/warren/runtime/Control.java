@@ -4,6 +4,11 @@ package warren.runtime;
 public final class Control {
     private Control() {}
 
+    /** Gives the way to Throwable.backtrace, which only premain may open: {@code (Throwable)Object}, or null. */
+    public static void backtrace(java.lang.invoke.MethodHandle getter) {
+        Walker.start(getter);
+    }
+
     public static void enable() {
         Points.enable(true);
     }

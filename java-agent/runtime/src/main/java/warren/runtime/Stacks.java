@@ -8,7 +8,6 @@ final class Stacks {
     private static final String[] APPENDERS = {"org.apache.log4j.", "org.apache.logging.log4j.", "ch.qos.logback.", "java.util.logging."};
 
     private static Conf conf = new Conf();
-    private static Walker walker;
     private static final LongTable BY_KEY = new LongTable(1 << 16);
     private static final LongTable BY_ID = new LongTable(1 << 16);
 
@@ -16,27 +15,14 @@ final class Stacks {
 
     static void start(Conf parsed) {
         conf = parsed;
-        walker = walker(System.getProperty("java.specification.version").startsWith("1."));
-    }
-
-    static Walker walker(boolean java8) {
-        if (!java8) {
-            try {
-                java.lang.reflect.Constructor<?> c = Class.forName("warren.runtime.Walker9").getDeclaredConstructor();
-                c.setAccessible(true);
-                return (Walker) c.newInstance();
-            } catch (ReflectiveOperationException e) {
-                Link.warn("StackWalker is not usable, stacks are taken from exceptions: " + e);
-            }
-        }
-        return new Walker8();
     }
 
     /** The stack of the present thread. */
-    static Stack capture() {
-        long key = walker.key();
+    static Stack capture() throws Throwable {
+        Throwable here = new Throwable();
+        long key = Walker.key(here);
         Stack known = (Stack) BY_KEY.get(key);
-        return known != null ? known : first(key, walker.frames());
+        return known != null ? known : first(key, Walker.frames(here));
     }
 
     private static synchronized Stack first(long key, String[] raw) {
