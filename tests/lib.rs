@@ -1,34 +1,232 @@
-//! What the end-to-end tests share. The tests themselves are in tests/tests/.
+//! What the end-to-end tests share: the built `warren`, scratch folders, running it, and looking for what it left behind.
+//!
+//! Tests drive the binary as a user does and read what a user reads. One cluster at a time: [`cluster`] is the lock.
 
-pub mod levels {
-    //! Which isolation levels really ran, for the last lines of `.ci/run`: cargo hides what a passing test prints.
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-    use std::io::Write;
-    use std::path::PathBuf;
+static CLUSTER: Mutex<()> = Mutex::new(());
 
-    /// `levels-ran` in the target folder of this build, found from the running test's own path
-    /// (`<target>/<profile>/deps/<test>`), unless CARGO_TARGET_DIR names the folder.
-    fn file() -> Option<PathBuf> {
-        if let Some(dir) = std::env::var_os("CARGO_TARGET_DIR") {
-            return Some(PathBuf::from(dir).join("levels-ran"));
-        }
-        let exe = std::env::current_exe().ok()?;
-        Some(exe.ancestors().nth(3)?.join("levels-ran"))
+/// The right to run a cluster: two at once on two cores would test the machine, not Warren.
+pub fn cluster() -> MutexGuard<'static, ()> {
+    CLUSTER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The workspace's root.
+#[must_use]
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(Path::to_path_buf).unwrap_or(here)
+}
+
+/// The build's output folder, found from the test's own executable (target/<profile>/deps/<test>).
+#[must_use]
+pub fn build_dir() -> PathBuf {
+    let exe = std::env::current_exe().expect("the test's own path");
+    exe.ancestors()
+        .nth(2)
+        .expect("a test lies in target/<profile>/deps")
+        .to_path_buf()
+}
+
+/// The `warren` under test.
+#[must_use]
+pub fn warren_exe() -> PathBuf {
+    let exe = build_dir().join("warren");
+    assert!(
+        exe.exists(),
+        "{} is missing: run the tests with `cargo test --workspace`",
+        exe.display()
+    );
+    exe
+}
+
+/// The cache the tests share, so that jars are fetched once a checkout.
+#[must_use]
+pub fn cache() -> PathBuf {
+    std::env::var_os("WARREN_CACHE").map_or_else(|| build_dir().join("warren-cache"), PathBuf::from)
+}
+
+/// `warren ARGS`, not started yet.
+#[must_use]
+pub fn warren(args: &[&str]) -> Command {
+    let mut c = Command::new(warren_exe());
+    c.args(args)
+        .current_dir(root())
+        .env("WARREN_CACHE", cache())
+        .stdin(Stdio::null());
+    c
+}
+
+/// What a finished command printed, for assertions and their messages.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    /// Everything printed.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("--- stdout\n{}\n--- stderr\n{}", self.out, self.err)
     }
 
-    /// Notes that `test` ran a cluster at `level` (1, 2 or 3) and passed. Losing the note never fails a test.
-    pub fn ran(level: u8, test: &str) {
-        eprintln!("level {level}: {test}");
-        let written = file().and_then(|f| {
-            std::fs::OpenOptions::new()
-                .append(true)
-                .create(true)
-                .open(f)
-                .ok()
-        });
-        if let Some(mut f) = written {
-            // One write: tests of several processes append to one file.
-            let _ = f.write_all(format!("level {level}: {test}\n").as_bytes());
+    /// Asserts the exit code, with everything printed in the message.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}", self.text());
+        self
+    }
+}
+
+/// Runs to the end, at most `limit`; a run over it is killed and fails the test.
+///
+/// # Panics
+/// When the command cannot be started or does not end.
+pub fn run(mut command: Command, limit: Duration) -> Ran {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
+    let pid = child.id();
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        if ended.recv_timeout(limit).is_err() {
+            kill(pid, nix::sys::signal::Signal::SIGKILL);
+            return true;
+        }
+        false
+    });
+    let stdout = child.stdout.take();
+    let reader = std::thread::spawn(move || read(stdout));
+    let err = read(child.stderr.take());
+    let out = reader.join().unwrap_or_default();
+    let status = child.wait();
+    let _ = done.send(());
+    let late = watchdog.join().unwrap_or(false);
+    assert!(
+        !late,
+        "{command:?} did not end within {limit:?}\n{out}\n{err}"
+    );
+    Ran {
+        code: status.ok().and_then(|s| s.code()),
+        out,
+        err,
+    }
+}
+
+fn read(stream: Option<impl std::io::Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut s) = stream {
+        let _ = s.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Sends a signal to one process.
+pub fn kill(pid: u32, signal: nix::sys::signal::Signal) {
+    if let Ok(pid) = i32::try_from(pid) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+    }
+}
+
+/// Waits until `condition` or fails with `what`.
+///
+/// # Panics
+/// When it does not come true in time.
+pub fn eventually(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !condition() {
+        assert!(Instant::now() < end, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Processes whose environment carries `mark` (each test gives its Warren one of its own), with their command lines. Reads
+/// /proc, so it sees into the slots' pid namespaces too.
+#[must_use]
+pub fn processes_marked(mark: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Ok(env) = fs::read(path.join("environ")) else {
+            continue;
+        };
+        if !env
+            .split(|b| *b == 0)
+            .any(|kv| kv == format!("WARREN_TEST_MARK={mark}").as_bytes())
+        {
+            continue;
+        }
+        let cmd = fs::read(path.join("cmdline")).unwrap_or_default();
+        let cmd = String::from_utf8_lossy(&cmd).replace('\0', " ");
+        if !cmd.is_empty() {
+            found.push(format!("{} {cmd}", entry.file_name().to_string_lossy()));
         }
     }
+    found
+}
+
+/// Network namespaces that exist now, as /proc shows them.
+#[must_use]
+pub fn net_namespaces() -> std::collections::BTreeSet<PathBuf> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| fs::read_link(e.path().join("ns/net")).ok())
+        .collect()
+}
+
+/// Isolation levels this machine allows, by `warren doctor` as the present user.
+#[must_use]
+pub fn levels() -> Vec<u8> {
+    warren_executor::slot::detect_levels(&warren_exe())
+        .into_iter()
+        .filter(|r| r.ok)
+        .map(|r| r.level.number())
+        .collect()
+}
+
+/// Notes that a test ran on a level, for the end of .ci/run.
+pub fn ran_on(level: u8, test: &str) {
+    let path = build_dir()
+        .parent()
+        .map(|t| t.join("levels-ran"))
+        .unwrap_or_else(|| PathBuf::from("levels-ran"));
+    if let Ok(mut f) = fs::OpenOptions::new().create(true).append(true).open(path) {
+        let _ = writeln!(f, "level {level}: {test}");
+    }
+}
+
+/// A value of `fuzzer_stats`.
+///
+/// # Panics
+/// When the file or the key is missing.
+#[must_use]
+pub fn stat(instance: &Path, key: &str) -> String {
+    let path = instance.join("fuzzer_stats");
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    text.lines()
+        .filter_map(|l| l.split_once(':'))
+        .find(|(k, _)| k.trim() == key)
+        .map(|(_, v)| v.trim().to_owned())
+        .unwrap_or_else(|| panic!("no `{key}` in fuzzer_stats:\n{text}"))
+}
+
+/// Output of a finished std command as text.
+#[must_use]
+pub fn text_of(o: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&o.stdout),
+        String::from_utf8_lossy(&o.stderr)
+    )
 }

@@ -1,0 +1,187 @@
+//! The canary: a toy replicated log with three planted bugs. The quickest proof that the whole loop works.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+use warren_tests::{cache, cluster, levels, ran_on, root, run, stat, warren, warren_exe};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn corpus(file: &str) -> String {
+    root()
+        .join("corpus/canary")
+        .join(file)
+        .display()
+        .to_string()
+}
+
+fn empty_sequence(dir: &std::path::Path, target: &str) -> String {
+    let path = dir.join("empty.toml");
+    fs::write(&path, format!("version = 1\ntarget = \"{target}\"\n")).unwrap();
+    path.display().to_string()
+}
+
+/// Every level: two fault-free runs pass.
+#[test]
+fn fault_free_runs_pass_on_every_level() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let file = empty_sequence(dir.path(), "canary");
+    let levels = levels();
+    assert!(
+        levels.contains(&3),
+        "plain processes always work, but: {levels:?}"
+    );
+    for level in levels {
+        let level_text = level.to_string();
+        let ran = run(
+            warren(&["replay", &file, "-n", "2", "--level", &level_text]),
+            2 * MINUTE,
+        )
+        .expect_code(0);
+        assert!(!ran.out.contains("fail"), "{}", ran.text());
+        ran_on(level, "canary, fault-free");
+    }
+}
+
+/// The planted bugs show by their hand-written sequences; the fixed variant shows none of them.
+#[test]
+fn planted_bugs_fail_and_their_fixes_pass() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    for bug in ["bug-a.toml", "bug-b.toml", "bug-c.toml"] {
+        let text = fs::read_to_string(corpus(bug)).unwrap();
+        run(warren(&["replay", &corpus(bug)]), 2 * MINUTE).expect_code(77);
+        let fixed = dir.path().join(bug);
+        fs::write(
+            &fixed,
+            text.replace("target = \"canary\"", "target = \"canary-fixed\""),
+        )
+        .unwrap();
+        let ran = run(
+            warren(&["replay", &fixed.display().to_string()]),
+            2 * MINUTE,
+        )
+        .expect_code(0);
+        assert!(ran.out.contains("injected"), "{}", ran.text());
+    }
+}
+
+/// Bug (b) needs one node isolated; it shows whether its packets vanish or its sends throw.
+#[test]
+fn a_partition_bug_shows_under_drop_and_under_throw() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(corpus("bug-b.toml")).unwrap();
+    for how in ["drop", "throw"] {
+        let varied: String = text
+            .lines()
+            .map(|l| {
+                if l.trim_start().starts_with("how") {
+                    format!("how = \"{how}\"\n")
+                } else {
+                    format!("{l}\n")
+                }
+            })
+            .collect();
+        assert!(varied.contains(how));
+        let file = dir.path().join(format!("{how}.toml"));
+        fs::write(&file, varied).unwrap();
+        run(warren(&["replay", &file.display().to_string()]), 2 * MINUTE).expect_code(77);
+    }
+}
+
+/// A short campaign: AFL's folder, true figures, and a second start that refuses to overwrite it.
+#[test]
+fn a_short_campaign_leaves_afls_folder() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out").display().to_string();
+    let args = [
+        "fuzz", "canary", "-o", &out, "-E", "12", "-s", "7", "--no-ui",
+    ];
+    run(warren(&args), 5 * MINUTE).expect_code(0);
+    let instance = std::path::Path::new(&out).join("default");
+    for name in [
+        "queue",
+        "crashes",
+        "hangs",
+        "fuzzer_stats",
+        "plot_data",
+        "cmdline",
+        "runs.jsonl",
+    ] {
+        assert!(
+            instance.join(name).exists(),
+            "{name} is missing in {}",
+            instance.display()
+        );
+    }
+    let runs = fs::read_to_string(instance.join("runs.jsonl")).unwrap();
+    let execs: usize = stat(&instance, "execs_done").parse().unwrap();
+    assert_eq!(runs.lines().count(), execs, "one line for every run");
+    assert!(
+        execs >= 12,
+        "12 sequences were asked for, {execs} runs were made"
+    );
+    let queue = fs::read_dir(instance.join("queue"))
+        .unwrap()
+        .flatten()
+        .filter(|e| e.file_name().to_string_lossy().starts_with("id:"))
+        .count();
+    assert_eq!(stat(&instance, "corpus_count"), queue.to_string());
+    assert!(stat(&instance, "edges_found").parse::<u64>().unwrap() > 100);
+    let again = run(warren(&args), MINUTE).expect_code(2);
+    assert!(again.err.contains("campaign"), "{}", again.text());
+}
+
+/// Level 2 needs no privilege: the same binary as an unprivileged user, crash and reboot included.
+#[test]
+fn an_unprivileged_user_gets_level_2() {
+    let _one = cluster();
+    if !nix::unistd::geteuid().is_root() || !levels().contains(&2) {
+        eprintln!("skipped: needs root (to become somebody else) and user namespaces");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path();
+    // Fill the shared cache first, so that nothing is fetched as the other user.
+    let file = empty_sequence(home, "canary");
+    run(warren(&["replay", &file]), 2 * MINUTE).expect_code(0);
+    let copy = |from: &std::path::Path, to: &str| {
+        let status = Command::new("cp")
+            .arg("-r")
+            .arg(from)
+            .arg(home.join(to))
+            .status()
+            .unwrap();
+        assert!(status.success(), "cannot copy {}", from.display());
+    };
+    copy(&warren_exe(), "warren");
+    copy(&cache(), "cache");
+    copy(&root().join("targets"), "targets");
+    copy(&root().join("dictionaries"), "dictionaries");
+    copy(&root().join("corpus"), "corpus");
+    let owned = Command::new("chown")
+        .args(["-R", "65534:65534"])
+        .arg(home)
+        .status()
+        .unwrap();
+    assert!(owned.success());
+    let mut c = Command::new("setpriv");
+    c.args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(home.join("warren"))
+        .args([
+            "replay",
+            "corpus/canary/bug-a.toml",
+            "--level",
+            "2",
+            "--targets",
+            "targets",
+        ])
+        .current_dir(home)
+        .env("HOME", home)
+        .env("WARREN_CACHE", home.join("cache"));
+    run(c, 2 * MINUTE).expect_code(77);
+    ran_on(2, "canary as an unprivileged user");
+}

@@ -1,0 +1,7 @@
+//! End to end, as a user would: the canary cluster on every isolation level the kernel allows, real ZooKeeper, SIGKILL.
+//!
+//! Each test takes the one cluster lock (`warren_tests::cluster`), so they run one after another however many threads.
+
+mod canary;
+mod kill;
+mod zookeeper;

@@ -1,0 +1,98 @@
+//! Real ZooKeeper 3.6.3, five servers, as users run it.
+
+use std::fs;
+use std::time::Duration;
+use warren_tests::{cluster, root, run, stat, warren};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn corpus(file: &str) -> String {
+    root()
+        .join("corpus/zookeeper")
+        .join(file)
+        .display()
+        .to_string()
+}
+
+/// The first use fetches the jars; a second needs no network (all proxies and mirrors point nowhere, Maven is not on PATH).
+#[test]
+fn fault_free_runs_pass_and_later_ones_need_no_maven() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("empty.toml");
+    fs::write(&file, "version = 1\ntarget = \"zookeeper\"\n").unwrap();
+    let file = file.display().to_string();
+    let ran = run(warren(&["replay", &file, "-n", "2"]), 4 * MINUTE).expect_code(0);
+    assert!(ran.out.contains("pass"), "{}", ran.text());
+    let java = std::env::var("JAVA_HOME").ok().map_or_else(
+        || {
+            fs::canonicalize("/usr/bin/java")
+                .ok()
+                .and_then(|p| p.parent().map(|b| b.to_path_buf()))
+        },
+        |h| Some(std::path::Path::new(&h).join("bin")),
+    );
+    let Some(java) = java else { return };
+    let mut offline = warren(&["replay", &file]);
+    offline.env("PATH", java);
+    run(offline, 2 * MINUTE).expect_code(0);
+}
+
+/// A crash at a point and a reboot of each role: injected in full, and no finding.
+#[test]
+fn a_crash_and_a_reboot_of_each_role_pass() {
+    let _one = cluster();
+    for file in ["leader-crash-reboot.toml", "follower-crash-reboot.toml"] {
+        let ran = run(warren(&["replay", &corpus(file)]), 2 * MINUTE).expect_code(0);
+        assert!(
+            ran.out.contains("2 of 2"),
+            "{file}: not injected in full\n{}",
+            ran.text()
+        );
+    }
+}
+
+/// A partition of the leader with live traffic: injected, healed, and no finding.
+#[test]
+fn an_isolated_leader_passes() {
+    let _one = cluster();
+    let ran = run(
+        warren(&["replay", &corpus("isolated-leader.toml")]),
+        2 * MINUTE,
+    )
+    .expect_code(0);
+    assert!(
+        ran.out.contains("2 of 2"),
+        "not injected in full\n{}",
+        ran.text()
+    );
+}
+
+/// The main job, shortly: coverage grows past the fault-free run.
+#[test]
+fn a_short_campaign_grows_coverage() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out").display().to_string();
+    run(
+        warren(&[
+            "fuzz",
+            "zookeeper",
+            "-o",
+            &out,
+            "-E",
+            "5",
+            "-s",
+            "3",
+            "--no-ui",
+        ]),
+        5 * MINUTE,
+    )
+    .expect_code(0);
+    let instance = std::path::Path::new(&out).join("default");
+    assert!(stat(&instance, "edges_found").parse::<u64>().unwrap() > 1000);
+    assert!(
+        stat(&instance, "corpus_count").parse::<u64>().unwrap() > 1,
+        "no run was kept"
+    );
+}
