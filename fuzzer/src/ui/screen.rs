@@ -169,10 +169,10 @@ fn process_timing(s: &Snapshot, run_ms: u64, p: Palette) -> Part {
     Part {
         title: "process timing",
         lines: vec![
-            field(p, 16, "run time", run),
-            field(p, 16, "last new find", ago(run_ms, s.last_find_ms)),
-            field(p, 16, "last saved crash", ago(run_ms, s.last_crash_ms)),
-            field(p, 16, "last saved hang", ago(run_ms, s.last_hang_ms)),
+            field(p, 17, "run time", run),
+            field(p, 17, "last new find", ago(run_ms, s.last_find_ms)),
+            field(p, 17, "last saved crash", ago(run_ms, s.last_crash_ms)),
+            field(p, 17, "last saved hang", ago(run_ms, s.last_hang_ms)),
         ],
     }
 }
@@ -181,16 +181,16 @@ fn overall_results(s: &Snapshot, p: Palette) -> Part {
     Part {
         title: "overall results",
         lines: vec![
-            styled(p, 13, "cycles done", s.cycles.to_string(), p.cycles(s)),
-            field(p, 13, "corpus count", s.corpus.to_string()),
+            styled(p, 14, "cycles done", s.cycles.to_string(), p.cycles(s)),
+            field(p, 14, "corpus count", s.corpus.to_string()),
             styled(
                 p,
-                13,
+                14,
                 "saved crashes",
                 s.findings.to_string(),
                 p.alarm(s.findings),
             ),
-            styled(p, 13, "saved hangs", s.hangs.to_string(), p.alarm(s.hangs)),
+            styled(p, 14, "saved hangs", s.hangs.to_string(), p.alarm(s.hangs)),
         ],
     }
 }
@@ -203,10 +203,10 @@ fn cycle_progress(s: &Snapshot, p: Palette) -> Part {
     Part {
         title: "cycle progress",
         lines: vec![
-            field(p, 14, "now processing", seed_run),
+            field(p, 15, "now processing", seed_run),
             field(
                 p,
-                14,
+                15,
                 "runs timed out",
                 format!("{} ({})", s.timeouts, percent(s.timeouts, s.execs)),
             ),
@@ -220,7 +220,7 @@ fn map_coverage(s: &Snapshot, p: Palette) -> Part {
         lines: vec![
             field(
                 p,
-                16,
+                17,
                 "map density",
                 format!(
                     "{} / {}",
@@ -230,7 +230,7 @@ fn map_coverage(s: &Snapshot, p: Palette) -> Part {
             ),
             field(
                 p,
-                16,
+                17,
                 "over fault-free",
                 format!(
                     "{} of {} slots",
@@ -249,20 +249,20 @@ fn stage_progress(s: &Snapshot, now: Instant, p: Palette) -> Part {
     Part {
         title: "stage progress",
         lines: vec![
-            field(p, 11, "now trying", clip(&s.current.kinds, 24)),
+            field(p, 12, "now trying", clip(&s.current.kinds, 24)),
             field(
                 p,
-                11,
+                12,
                 "stage",
                 clip(&format!("{}{secs}", s.current.doing), 24),
             ),
             field(
                 p,
-                11,
+                12,
                 "total execs",
                 format!("{} ({} tested)", s.execs, s.sequences),
             ),
-            field(p, 11, "exec speed", speed(s.execs_per_sec)),
+            field(p, 12, "exec speed", speed(s.execs_per_sec)),
         ],
     }
 }
@@ -273,19 +273,19 @@ fn findings_in_depth(s: &Snapshot, p: Palette) -> Part {
         lines: vec![
             styled(
                 p,
-                13,
+                14,
                 "total crashes",
                 format!("{} ({} saved)", s.failing_runs, s.findings),
                 p.alarm(s.failing_runs),
             ),
             field(
                 p,
-                13,
+                14,
                 "total tmouts",
                 format!("{} ({} saved)", s.timeouts, s.hangs),
             ),
-            field(p, 13, "unknown", s.unknowns.to_string()),
-            field(p, 13, "void", s.voids.to_string()),
+            field(p, 14, "unknown", s.unknowns.to_string()),
+            field(p, 14, "void", s.voids.to_string()),
         ],
     }
 }
@@ -298,14 +298,14 @@ fn fault_injection(s: &Snapshot, p: Palette) -> Part {
         lines: vec![
             field(
                 p,
-                11,
+                12,
                 "one fault",
                 full(i.one_fault_full, i.one_fault_asked),
             ),
-            field(p, 11, "longer", full(i.longer_full, i.longer_asked)),
+            field(p, 12, "longer", full(i.longer_full, i.longer_asked)),
             field(
                 p,
-                11,
+                12,
                 "drift/late",
                 format!("{}/{}, given up {}", i.drift, i.late, i.uninjectable),
             ),
@@ -317,14 +317,14 @@ fn item_geometry(s: &Snapshot, p: Palette) -> Part {
     Part {
         title: "item geometry",
         lines: vec![
-            field(p, 13, "levels", s.max_depth.to_string()),
+            field(p, 14, "levels", s.max_depth.to_string()),
             field(
                 p,
-                13,
+                14,
                 "pending",
                 format!("{} in {} classes", s.pending, s.classes),
             ),
-            field(p, 13, "stability", format!("{:.2} %", s.stability)),
+            field(p, 14, "stability", format!("{:.2} %", s.stability)),
         ],
     }
 }
@@ -332,13 +332,13 @@ fn item_geometry(s: &Snapshot, p: Palette) -> Part {
 /// Nodes, phase and sequence; then the newest finds while there is room; the last line is the message when there is one.
 fn cluster(s: &Snapshot, width: u16, rows: u16, p: Palette) -> Part {
     let (width, rows) = (usize::from(width).saturating_sub(2), usize::from(rows));
-    let room = width.saturating_sub(11);
+    let room = width.saturating_sub(12);
     let mut lines = vec![nodes(&s.nodes, room, p)];
     let faults = &s.current.faults;
     // At 24 rows the faults share one line; with more room each has its own.
     if faults.len() > 1 && rows >= faults.len() + 4 {
         for (k, f) in faults.iter().enumerate() {
-            lines.push(field(p, 8, &format!("fault {}", k + 1), clip(f, room)));
+            lines.push(field(p, 9, &format!("fault {}", k + 1), clip(f, room)));
         }
     } else {
         let all = if faults.is_empty() {
@@ -346,20 +346,20 @@ fn cluster(s: &Snapshot, width: u16, rows: u16, p: Palette) -> Part {
         } else {
             faults.join("; ")
         };
-        lines.push(field(p, 8, "sequence", clip(&all, room)));
+        lines.push(field(p, 9, "sequence", clip(&all, room)));
     }
     let phase = match (s.current.phase.as_str(), s.current.why.as_str()) {
         ("", "") => String::new(),
         (phase, "") => phase.to_owned(),
         (phase, why) => format!("{phase}, taken for {why}"),
     };
-    lines.push(field(p, 8, "phase", clip(&phase, room)));
+    lines.push(field(p, 9, "phase", clip(&phase, room)));
     let mut last: Vec<Line<'static>> = Vec::new();
     let room_below = rows.saturating_sub(lines.len());
     if !s.message.is_empty() && room_below > 0 {
         last.push(styled(
             p,
-            8,
+            9,
             "note",
             clip(&s.message, room),
             p.fg(Color::Yellow),
@@ -375,7 +375,7 @@ fn cluster(s: &Snapshot, width: u16, rows: u16, p: Palette) -> Part {
             "finding" | "hang" => p.fg(Color::Red),
             _ => Style::new(),
         };
-        last.push(styled(p, 8, &clip(&f.what, 8), clip(&f.text, room), style));
+        last.push(styled(p, 9, &clip(&f.what, 8), clip(&f.text, room), style));
     }
     lines.extend(last.into_iter().rev());
     Part {
@@ -385,7 +385,7 @@ fn cluster(s: &Snapshot, width: u16, rows: u16, p: Palette) -> Part {
 }
 
 fn nodes(nodes: &[NodeState], room: usize, p: Palette) -> Line<'static> {
-    let mut spans = vec![Span::styled(format!("{:>8} : ", "nodes"), p.label())];
+    let mut spans = vec![Span::styled(format!("{:>9} : ", "nodes"), p.label())];
     let mut used = 0;
     for n in nodes {
         let what = if n.state.is_empty() || n.state == "alive" {
