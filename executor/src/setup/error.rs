@@ -92,7 +92,7 @@ pub enum SetupError {
     },
     /// A jar is not the one the lock names.
     #[error(
-        "{file} has sha256 {got}, but {lock} wants {want}, also after fetching it again; if the jar is right, delete its line's lock file"
+        "{file} has sha256 {got}, but {lock} wants {want}, also after fetching it again; if this jar is the right one, delete the lock to have it made anew"
     )]
     WrongJar {
         /// The jar.

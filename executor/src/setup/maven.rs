@@ -259,23 +259,24 @@ fn parse_list(text: &str) -> BTreeMap<String, PathBuf> {
     out
 }
 
-/// Maven's own words, without the help text it ends with.
+/// Maven's own words: its error lines, without the advice they end with; else its last lines.
 fn tail(text: &str) -> String {
-    let said: Vec<&str> = text
-        .lines()
-        .filter(|l| l.starts_with("[ERROR]") && l.len() > 9)
-        .collect();
-    let lines: Vec<&str> = if said.is_empty() {
-        text.lines().collect()
-    } else {
-        said
+    const ADVICE: [&str; 4] = [
+        "To see the full",
+        "Re-run Maven",
+        "For more information",
+        "[Help 1]",
+    ];
+    let error = |line: &str| {
+        let said = line.strip_prefix("[ERROR]")?.trim();
+        let said = said.strip_suffix("-> [Help 1]").unwrap_or(said).trim_end();
+        (!said.is_empty() && !ADVICE.iter().any(|a| said.starts_with(a))).then(|| said.to_string())
     };
-    let help = |l: &&&str| {
-        !l.contains("[Help 1]") && !l.contains("Re-run Maven") && !l.contains("-e switch")
-    };
-    let kept: Vec<&str> = lines.iter().filter(help).copied().collect();
-    let last = if kept.is_empty() { lines } else { kept };
-    last[last.len().saturating_sub(12)..].join("\n")
+    let mut lines: Vec<String> = text.lines().filter_map(error).collect();
+    if lines.is_empty() {
+        lines = text.lines().map(String::from).collect();
+    }
+    lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
 #[cfg(test)]
@@ -363,11 +364,9 @@ mod tests {
 
     #[test]
     fn the_tail_keeps_mavens_reason() {
-        let text = "[INFO] Scanning\n[ERROR] Failed to execute goal: Could not resolve org.x:y:jar:9\n[ERROR] \n[ERROR] Re-run Maven using\n";
-        assert_eq!(
-            tail(text),
-            "[ERROR] Failed to execute goal: Could not resolve org.x:y:jar:9"
-        );
+        let text = "[INFO] Scanning\n[ERROR] Could not resolve org.x:y:jar:9 -> [Help 1]\n[ERROR] \n\
+                    [ERROR] Re-run Maven using\n[ERROR] For more information about\n[ERROR] [Help 1] http://x\n";
+        assert_eq!(tail(text), "Could not resolve org.x:y:jar:9");
         assert_eq!(tail("a\nb"), "a\nb");
     }
 }

@@ -31,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the processes of a slot may take to die.
 const DYING: Duration = Duration::from_secs(20);
 
+/// Host pid of init, outcome of the trial of cuts, notes.
+type Made = (i32, Result<(), String>, Vec<String>);
 type Answer = (Result<Reply, String>, Option<OwnedFd>);
 
 /// A live slot. Dropping it kills everything in it and waits until it is gone.
@@ -436,10 +438,12 @@ impl Shared {
                 }
             }
             FromInit::Exit(mut exit) => {
-                exit.by_us = state
+                // A process that had ended by itself when we shot at it was not killed by us.
+                let marked = state
                     .kills
                     .get(&exit.pid)
                     .is_some_and(|mark| mark.load(Ordering::SeqCst));
+                exit.by_us = marked && exit.signal == Some(libc::SIGKILL);
                 state.known.insert(exit.pid, exit.clone());
                 state.exits.push_back(exit);
                 self.changed.notify_all();
@@ -476,11 +480,7 @@ impl Init {
     }
 
     /// Hands over the set-up and waits for READY.
-    fn make(
-        &mut self,
-        setup: &Setup,
-        stderr: &File,
-    ) -> Result<(i32, Result<(), String>, Vec<String>), SlotError> {
+    fn make(&mut self, setup: &Setup, stderr: &File) -> Result<Made, SlotError> {
         let lost = || SlotError::Lost {
             doing: format!("making a level {} slot", setup.level),
             said: words(stderr),

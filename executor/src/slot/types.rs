@@ -53,6 +53,7 @@ impl fmt::Display for Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotConfig {
     /// The binary that answers to `__slot-init`: Warren's own; tests name the built `warren`.
+    /// `/proc/self/exe` stands for the running binary, also when its file was replaced meanwhile.
     pub exe: PathBuf,
     /// The isolation wanted; a level the machine refuses is an error, never a silent change.
     pub level: Level,
