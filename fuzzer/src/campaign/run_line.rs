@@ -50,6 +50,10 @@ pub struct RunLine<'a> {
     /// Longest stall of any phase, ms.
     pub stall_ms: u64,
     pub kill_signal_us: Vec<u64>,
+    /// Point reached -> process gone, of the same crashes.
+    pub kill_reap_us: Vec<u64>,
+    /// Events of a killed node more than 2 ms after its signal.
+    pub late_events: u32,
     pub events: usize,
     pub coverage: usize,
     pub new_coverage: bool,
@@ -104,6 +108,16 @@ impl<'a> RunLine<'a> {
                 .iter()
                 .filter_map(|i| i.kill.map(|k| k.signal_us))
                 .collect(),
+            kill_reap_us: record
+                .injected
+                .iter()
+                .filter_map(|i| i.kill.map(|k| k.reap_us))
+                .collect(),
+            late_events: record
+                .injected
+                .iter()
+                .filter_map(|i| i.kill.map(|k| k.late_events))
+                .sum(),
             events: 0,
             coverage: 0,
             new_coverage: false,
