@@ -40,6 +40,8 @@ final class WorkloadPage {
 
     private final MappedByteBuffer buffer;
     private volatile long fence;
+    /** Takes what the fence's read gives, so that the read stays. */
+    private long fenced;
 
     WorkloadPage(String path) throws IOException {
         try (RandomAccessFile file = new RandomAccessFile(path, "rw")) {
@@ -57,8 +59,8 @@ final class WorkloadPage {
 
     private long get(int word) {
         long value = buffer.getLong(word * 8);
-        long order = fence;
-        return order == 0 ? value : value | (order & 0);
+        fenced = fence;
+        return value;
     }
 
     private void put(int word, long value) {

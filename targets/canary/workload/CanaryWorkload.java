@@ -1,0 +1,358 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import warren.workload.Client;
+import warren.workload.Driver;
+import warren.workload.Node;
+import warren.workload.Observations;
+import warren.workload.Operation;
+import warren.workload.Result;
+import warren.workload.Runner;
+import warren.workload.Session;
+import warren.workload.Sockets;
+
+/**
+ * The canary's workload: one writer per counter key with rising values, fresh keys that nobody writes twice, one key that all
+ * compare and set, values in parts now and then, reads and deletes. A session is a connection to one server.
+ */
+public final class CanaryWorkload extends Driver {
+    private static final int PORT = 7401;
+    /** Longer than any server lets a request wait, so that an answer, even an uncertain one, comes before we stop listening. */
+    private static final int READ_MS = 2300;
+    private static final long OBSERVE_NS = 5_000_000_000L;
+    private final AtomicLong sessions = new AtomicLong();
+    private final Map<Client, Traffic> traffic = new LinkedHashMap<>();
+
+    public static void main(String[] args) {
+        Runner.main(args, new CanaryWorkload());
+    }
+
+    private static final class Connection implements Session {
+        private final Socket socket;
+        private final BufferedReader in;
+        private final String id;
+        private volatile boolean usable = true;
+
+        Connection(String id, Socket socket) throws IOException {
+            this.id = id;
+            this.socket = socket;
+            in = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
+        }
+
+        String ask(String line) throws IOException {
+            try {
+                socket.getOutputStream().write((line + "\n").getBytes(StandardCharsets.UTF_8));
+                return answer();
+            } catch (IOException e) {
+                usable = false;
+                throw e;
+            }
+        }
+
+        String answer() throws IOException {
+            String text = in.readLine();
+            if (text == null) {
+                throw new IOException("closed by the server");
+            }
+            return text;
+        }
+
+        @Override
+        public String id() {
+            return id;
+        }
+
+        @Override
+        public boolean usable() {
+            return usable;
+        }
+
+        @Override
+        public boolean close() {
+            drop();
+            return true;
+        }
+
+        @Override
+        public void drop() {
+            usable = false;
+            Sockets.close(socket);
+        }
+    }
+
+    /** What one traffic client remembers. */
+    private static final class Traffic {
+        long counter;
+        long fresh;
+        long turn;
+        String lastFresh;
+        long casVersion = -1;
+    }
+
+    @Override
+    public int port() {
+        return PORT;
+    }
+
+    @Override
+    public Session open(Client client, Node at, long timeoutMs) throws IOException {
+        Socket socket = Sockets.connect(client.address, at.address, PORT, (int) timeoutMs, READ_MS);
+        try {
+            Connection connection = new Connection(client.name + "#" + sessions.incrementAndGet(), socket);
+            if (connection.ask("get none").startsWith("fail")) {
+                throw new IOException(at + " does not serve");
+            }
+            return connection;
+        } catch (IOException e) {
+            Sockets.close(socket);
+            throw e;
+        }
+    }
+
+    @Override
+    public void setup(Runner run) throws Exception {
+        for (Client client : run.clients) {
+            traffic.put(client, new Traffic());
+        }
+        Client first = run.clients.get(0);
+        if (!write(first, "create", "shared", "0").isOk()) {
+            throw new IOException("cannot create the shared key");
+        }
+    }
+
+    @Override
+    public void steps(Runner run) {
+        Client one = run.extra("steps-1");
+        if (connected(run, one)) {
+            write(one, "create", "bug", "hello");
+            write(one, "create", "delete", "hello");
+            write(one, "write", "bug", "nice");
+            read(one, "bug");
+            write(one, "delete", "delete", "");
+            one.close();
+        }
+        Client two = run.extra("steps-2");
+        if (connected(run, two)) {
+            sync(two);
+            read(two, "bug");
+            read(two, "delete");
+            two.close();
+        }
+    }
+
+    /** Tries the servers in turn until one serves or the run ends. */
+    private static boolean connected(Runner run, Client client) {
+        while (!run.stopping()) {
+            try {
+                client.session(500);
+                return true;
+            } catch (Exception e) {
+                LockSupport.parkNanos(10_000_000L);
+            }
+        }
+        return false;
+    }
+
+    @Override
+    public void traffic(Client client) throws Exception {
+        client.session(500);
+        Traffic mine = traffic.get(client);
+        long turn = mine.turn++;
+        Result result;
+        if (turn % 60 == 20 + 10 * (client.index % 3)) {
+            result = write(client, "big", "big-" + client.index + "-" + turn, parts(client.index, turn));
+        } else {
+            switch ((int) (turn % 8)) {
+                case 0:
+                case 4:
+                    result = write(client, "write", "counter-" + client.index, Long.toString(++mine.counter));
+                    break;
+                case 1:
+                case 5:
+                    mine.lastFresh = "fresh-" + client.index + "-" + mine.fresh++;
+                    result = write(client, "create", mine.lastFresh, "f" + turn);
+                    break;
+                case 2:
+                    result = read(client, "shared");
+                    mine.casVersion = result.isOk() ? result.version() : -1;
+                    break;
+                case 3:
+                    result = mine.casVersion < 0 ? read(client, "counter-" + client.index) : cas(client, mine);
+                    break;
+                case 6:
+                    result = read(client, "counter-" + client.random.nextInt(3));
+                    break;
+                default:
+                    result = turn % 16 == 7 ? write(client, "delete", mine.lastFresh, "") : read(client, mine.lastFresh);
+            }
+        }
+        if ("NotServing".equals(result.error())) {
+            // This server has lost its leader: the next one may have it.
+            client.drop();
+            LockSupport.parkNanos(10_000_000L);
+        }
+    }
+
+    private static String parts(int client, long turn) {
+        StringBuilder text = new StringBuilder();
+        for (int i = 0; i < 30; i++) {
+            text.append(client).append('.').append(turn).append('.').append(i).append(';');
+        }
+        return text.toString();
+    }
+
+    @Override
+    public void probe(Client client) {
+        for (int i = 0; i < 3; i++) {
+            read(client, "counter-" + i);
+        }
+        read(client, "shared");
+    }
+
+    @Override
+    public void serve(Client client) throws Exception {
+        String value = "s" + sessions.incrementAndGet();
+        Result written = write(client, "write", "serve-" + client.name, value);
+        if (!written.isOk()) {
+            throw new IOException("write: " + written.error());
+        }
+        Result seen = read(client, "serve-" + client.name);
+        if (!seen.isOk() || !value.equals(seen.value())) {
+            throw new IOException("read: " + (seen.isOk() ? "saw " + seen.value() + " for " + value : seen.error()));
+        }
+    }
+
+    // ---- operations
+
+    private static Connection connection(Client client) {
+        return (Connection) client.session();
+    }
+
+    /** write, create, delete; `big` is a create whose value goes to the leader in parts. */
+    private static Result write(Client client, String op, String key, String value) {
+        String kind = op.equals("big") ? "create" : op;
+        String word = op.equals("write") ? "put" : op.equals("delete") ? "del" : op;
+        Operation operation = Operation.of(kind, key).value(op.equals("delete") ? null : value);
+        return client.run(operation, () -> changed(connection(client).ask(word + " " + key + " " + value)));
+    }
+
+    private static Result cas(Client client, Traffic mine) {
+        long expect = mine.casVersion;
+        mine.casVersion = -1;
+        String value = client.name + "-" + mine.turn;
+        return client.run(Operation.of("cas", "shared").value(value).expect(expect),
+                () -> changed(connection(client).ask("cas shared " + expect + " " + value)));
+    }
+
+    private static Result sync(Client client) {
+        return client.run(Operation.of("sync", null), () -> changed(connection(client).ask("sync")));
+    }
+
+    private static Result changed(String answer) {
+        String[] words = answer.split(" ");
+        switch (words[0]) {
+            case "ok":
+                long index = Long.parseLong(words[1]);
+                return Result.ok().zxid(index).mzxid(index).version(Long.parseLong(words[2]));
+            case "fail":
+                return Result.failed(words[1]);
+            default:
+                return Result.unknown(words[1]);
+        }
+    }
+
+    private static Result read(Client client, String key) {
+        return client.run(Operation.of("read", key), () -> {
+            String[] words = connection(client).ask("get " + key).split(" ");
+            switch (words[0]) {
+                case "ok":
+                    return Result.ok().zxid(Long.parseLong(words[1])).version(Long.parseLong(words[2]))
+                            .mzxid(Long.parseLong(words[3])).value(words[4]);
+                case "none":
+                    return Result.ok().zxid(Long.parseLong(words[1]));
+                default:
+                    return Result.failed(words[1]);
+            }
+        });
+    }
+
+    // ---- what can be seen of the healed cluster
+
+    /** The whole content of a node at one moment. */
+    private static final class Dump {
+        final List<String[]> keys = new ArrayList<>();
+        String applied;
+        String digest;
+    }
+
+    @Override
+    public boolean observe(Runner run, Observations out, boolean durable) throws Exception {
+        long limit = System.nanoTime() + OBSERVE_NS;
+        for (Node node : run.alive()) {
+            Client client = run.extra("sync-" + node.name);
+            client.open(node, 1000);
+            sync(client);
+            client.close();
+        }
+        Map<Node, Dump> dumps = dumps(run);
+        while (!equalLength(dumps) && System.nanoTime() - limit < 0) {
+            LockSupport.parkNanos(20_000_000L);
+            dumps = dumps(run);
+        }
+        if (!equalLength(dumps)) {
+            out.incomplete("replicas", "the nodes did not come to one length");
+        }
+        for (Map.Entry<Node, Dump> e : dumps.entrySet()) {
+            for (String[] key : e.getValue().keys) {
+                out.replica(e.getKey(), e.getValue().applied, key[0], key[3], key[2]);
+            }
+            out.digest(e.getKey(), e.getValue().applied, e.getValue().digest);
+        }
+        for (Node node : run.alive()) {
+            String status = Sockets.word(run.clients.get(0).address, node.address, PORT, "srvr", 1000);
+            if (status.contains("Mode: leader")) {
+                out.leader(node, status.replaceAll("(?s).*Epoch: (\\d+).*", "$1"));
+            }
+        }
+        return equalLength(dumps);
+    }
+
+    private Map<Node, Dump> dumps(Runner run) throws Exception {
+        Map<Node, Dump> dumps = new LinkedHashMap<>();
+        for (Node node : run.alive()) {
+            Client client = run.extra("check-" + node.name);
+            client.open(node, 1000);
+            Dump dump = new Dump();
+            String line = connection(client).ask("dump");
+            while (!line.startsWith("end ")) {
+                dump.keys.add(line.split(" "));
+                line = connection(client).answer();
+            }
+            String[] words = line.split(" ");
+            dump.applied = words[1];
+            dump.digest = words[2];
+            dumps.put(node, dump);
+            client.close();
+        }
+        return dumps;
+    }
+
+    private static boolean equalLength(Map<Node, Dump> dumps) {
+        String length = null;
+        for (Dump dump : dumps.values()) {
+            if (length != null && !length.equals(dump.applied)) {
+                return false;
+            }
+            length = dump.applied;
+        }
+        return true;
+    }
+}
