@@ -5,6 +5,8 @@
 //! `controller` decides (pure), `run` drives one run from left to right, `libafl_executor` is LibAFL's thin view of it.
 //! Knows nothing of corpora, novelty or verdicts, and no target by name.
 
+pub mod controller;
+pub mod link;
 pub mod prepare;
 pub mod run;
 pub mod setup;

@@ -1,9 +1,14 @@
-//! Everything a run needs, made ready once: jars, JDK, compiled workload, agent jars.
+//! Everything a run needs, made ready once: JDK, jars, compiled workload, agent jars, instrumented jars.
 //!
-//! Called once by the command line before the first run; the result is shared by all runners.
+//! Called once by the command line before the first run; the result is shared by all runners. Starts no cluster.
 
-use crate::target::Target;
-use std::path::PathBuf;
+use crate::setup::jdk::Jdk;
+use crate::setup::{SetupError, cache, javac, jdk, maven};
+use crate::target::{JarSource, Target};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 /// A target ready to run. Cheap to clone.
@@ -14,9 +19,113 @@ pub struct Prepared(Arc<Inner>);
 struct Inner {
     target: Target,
     cache: PathBuf,
+    jdk: Jdk,
+    jars: Vec<PathBuf>,
+    instrumented: Option<Vec<PathBuf>>,
+    workload: Vec<PathBuf>,
+    agent: warren_agent::Jars,
+    key: String,
+    notes: Vec<String>,
+}
+
+/// What set-up is asked.
+#[derive(Clone, Debug, Default)]
+pub struct PrepareOptions {
+    /// The cache; none = the usual place.
+    pub cache: Option<PathBuf>,
+    /// The JDK; none = the best one found.
+    pub jdk: Option<PathBuf>,
+}
+
+/// Why a target could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    #[error("{file} is missing: {needed}")]
+    Missing { file: PathBuf, needed: &'static str },
+    #[error("writing the agent into the cache: {0}")]
+    Agent(std::io::Error),
+    #[error("reading {file}: {why}")]
+    Read { file: PathBuf, why: String },
 }
 
 impl Prepared {
+    /// Makes a target ready: finds a JDK, fetches or compiles its jars, compiles its workload program, instruments.
+    ///
+    /// # Errors
+    /// [`PrepareError`], each with the way out.
+    pub fn new(target: Target, options: &PrepareOptions) -> Result<Self, PrepareError> {
+        let cache = match &options.cache {
+            Some(c) => c.clone(),
+            None => cache::dir()?,
+        };
+        let jdk = jdk::find(target.java, options.jdk.as_deref())?;
+        let agent = warren_agent::write_jars(&cache.join("agent")).map_err(PrepareError::Agent)?;
+        let mut notes = Vec::new();
+        let (jars, jars_key) = match target.jars {
+            JarSource::Maven => {
+                let pom =
+                    target
+                        .file(Path::new("pom.xml"))
+                        .ok_or_else(|| PrepareError::Missing {
+                            file: target.folders[0].join("pom.xml"),
+                            needed: "jars = \"maven\" wants a pom.xml that names the system's jars",
+                        })?;
+                let lock_name = PathBuf::from("locks").join(format!("{}.lock", target.version));
+                let lock = target
+                    .file(&lock_name)
+                    .unwrap_or_else(|| target.folders[0].join(&lock_name));
+                let fetched = maven::fetch(&pom, &target.version, &lock, &cache)?;
+                if let Some(made) = &fetched.lock_in_cache {
+                    notes.push(format!(
+                        "{} {} has no lock file: jars are locked by {}",
+                        target.name,
+                        target.version,
+                        made.display()
+                    ));
+                }
+                (fetched.jars, fetched.lock_text)
+            }
+            JarSource::Sources => {
+                let sources = overlay(&target, "src")?;
+                let jar = javac::compile(&jdk, &target.name, &sources, &[], target.java, &cache)?;
+                let key = jar.display().to_string();
+                (vec![jar], key)
+            }
+        };
+        let mut workload_path = vec![agent.workload.clone()];
+        workload_path.extend(jars.iter().cloned());
+        let program = javac::compile(
+            &jdk,
+            &format!("{}-workload", target.name),
+            &overlay(&target, "workload")?,
+            &workload_path,
+            target.java,
+            &cache,
+        )?;
+        workload_path.insert(0, program);
+        let mut prepared = Inner {
+            key: String::new(),
+            target,
+            cache,
+            jdk,
+            jars,
+            instrumented: None,
+            workload: workload_path,
+            agent,
+            notes,
+        };
+        match instrument(&prepared) {
+            Ok(jars) => prepared.instrumented = Some(jars),
+            Err(why) => prepared.notes.push(format!(
+                "classes are instrumented at load time, which is slower: {why}"
+            )),
+        }
+        prepared.key = key(&prepared, &jars_key);
+        Ok(Prepared(Arc::new(prepared)))
+    }
+
     /// The target's description.
     #[must_use]
     pub fn target(&self) -> &Target {
@@ -25,7 +134,177 @@ impl Prepared {
 
     /// The cache folder in use.
     #[must_use]
-    pub fn cache(&self) -> &PathBuf {
+    pub fn cache(&self) -> &Path {
         &self.0.cache
     }
+
+    /// The Java installation in use.
+    #[must_use]
+    pub fn jdk(&self) -> &Jdk {
+        &self.0.jdk
+    }
+
+    /// The class path of the nodes, as it came.
+    #[must_use]
+    pub fn jars(&self) -> &[PathBuf] {
+        &self.0.jars
+    }
+
+    /// The same class path, instrumented ahead of time; none when that was not possible.
+    #[must_use]
+    pub fn instrumented(&self) -> Option<&[PathBuf]> {
+        self.0.instrumented.as_deref()
+    }
+
+    /// The class path of the workload: program, library, the target's jars.
+    #[must_use]
+    pub fn workload_path(&self) -> &[PathBuf] {
+        &self.0.workload
+    }
+
+    /// The agent, its runtime and the workload library.
+    #[must_use]
+    pub fn agent(&self) -> &warren_agent::Jars {
+        &self.0.agent
+    }
+
+    /// Hash of all that decides what the cluster does: description, templates, dictionary, jars, agent, JDK. 16 hex digits.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.0.key
+    }
+
+    /// What a user should know of the set-up.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.0.notes
+    }
+}
+
+/// Java sources below `name` of the target's folder and its bases'; a file of the target replaces its base's of the same path.
+fn overlay(target: &Target, name: &str) -> Result<Vec<PathBuf>, PrepareError> {
+    let mut files: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    for folder in target.folders.iter().rev() {
+        let top = folder.join(name);
+        if top.is_dir() {
+            walk(&top, &top, &mut files)?;
+        }
+    }
+    if files.is_empty() {
+        return Err(PrepareError::Missing {
+            file: target.folders[0].join(name),
+            needed: "the target's Java sources belong there",
+        });
+    }
+    Ok(files.into_values().collect())
+}
+
+fn walk(
+    top: &Path,
+    folder: &Path,
+    files: &mut BTreeMap<PathBuf, PathBuf>,
+) -> Result<(), PrepareError> {
+    let read = |why: std::io::Error| PrepareError::Read {
+        file: folder.to_owned(),
+        why: why.to_string(),
+    };
+    for entry in std::fs::read_dir(folder).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        if path.is_dir() {
+            walk(top, &path, files)?;
+        } else if path.extension().is_some_and(|e| e == "java") {
+            let relative = path.strip_prefix(top).unwrap_or(&path).to_owned();
+            files.insert(relative, path);
+        }
+    }
+    Ok(())
+}
+
+/// The jars with coverage and hooks put in ahead of time, kept by content: `java -jar agent.jar instrument CONF IN OUT ...`.
+fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
+    let mut conf = String::from("version 1\n");
+    for g in &p.target.include {
+        let _ = writeln!(conf, "include {g}");
+    }
+    for g in &p.target.exclude {
+        let _ = writeln!(conf, "exclude {g}");
+    }
+    for line in p.target.dictionary.conf_lines().lines() {
+        if line.starts_with("hook ") {
+            let _ = writeln!(conf, "{line}");
+        }
+    }
+    let folder = p.cache.join("instrumented");
+    let mut out = Vec::new();
+    let mut todo: Vec<(&PathBuf, PathBuf)> = Vec::new();
+    for jar in &p.jars {
+        let bytes = cache::sha256_file(jar).map_err(|e| e.to_string())?;
+        let text = format!("{bytes} {:016x} {conf}", warren_agent::BUILD_HASH);
+        let name = jar
+            .file_stem()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let place = folder.join(format!(
+            "{name}-{}.jar",
+            &cache::sha256(text.as_bytes())[..16]
+        ));
+        if !place.exists() {
+            todo.push((jar, place.clone()));
+        }
+        out.push(place);
+    }
+    if todo.is_empty() {
+        return Ok(out);
+    }
+    let _guard = cache::lock(&p.cache, "instrument").map_err(|e| e.to_string())?;
+    let scratch = cache::scratch(&p.cache).map_err(|e| e.to_string())?;
+    let conf_file = scratch.path().join("agent.conf");
+    std::fs::write(&conf_file, conf).map_err(|e| format!("{}: {e}", conf_file.display()))?;
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut command = Command::new(&p.jdk.java);
+    command
+        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar"])
+        .arg(&p.agent.agent)
+        .arg("instrument")
+        .arg(&conf_file);
+    let mut made = Vec::new();
+    for (i, (jar, place)) in todo.iter().enumerate() {
+        let temporary = scratch.path().join(format!("{i}.jar"));
+        command.arg(jar).arg(&temporary);
+        made.push((temporary, place));
+    }
+    let answer = command
+        .output()
+        .map_err(|e| format!("starting {}: {e}", p.jdk.java.display()))?;
+    if !answer.status.success() {
+        let said = String::from_utf8_lossy(&answer.stderr);
+        let last = said.lines().last().unwrap_or("no word").to_owned();
+        return Err(format!(
+            "the offline instrumenter ended with {}: {last}",
+            answer.status
+        ));
+    }
+    for (temporary, place) in made {
+        cache::put(&temporary, place).map_err(|e| e.to_string())?;
+    }
+    Ok(out)
+}
+
+fn key(p: &Inner, jars_key: &str) -> String {
+    let mut text = format!(
+        "{:?}\n{jars_key}\n{:016x}\n{}\n",
+        p.target,
+        warren_agent::JARS_HASH,
+        p.jdk.full_version
+    );
+    for jar in &p.workload {
+        let _ = writeln!(text, "{}", jar.display());
+    }
+    for g in &p.target.groups {
+        for (_, template) in &g.files {
+            let file = p.target.file(&Path::new("conf").join(template));
+            let body = file.and_then(|f| std::fs::read_to_string(f).ok());
+            text.push_str(&body.unwrap_or_default());
+        }
+    }
+    cache::sha256(text.as_bytes())[..16].to_owned()
 }

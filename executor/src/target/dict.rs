@@ -131,6 +131,9 @@ impl Dictionary {
         for s in &self.skips {
             let _ = writeln!(out, "skip {s}");
         }
+        for s in &self.background {
+            let _ = writeln!(out, "background {s}");
+        }
         out
     }
 }

@@ -1,0 +1,872 @@
+//! The fault controller: which action follows from what was seen. A pure state machine, driven by `run` and by tables in tests.
+//!
+//! It never reads a clock, a page or a process: claims, deaths, probes and counters come in as [`Seen`], what is to be done goes
+//! out as [`Action`]. It asks the constraints before each injection and never injects against them.
+
+mod names;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use names::{rename, rename_map};
+pub use plan::make_plans;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use warren_model::constraints::OpenCut;
+use warren_model::{
+    At, ClusterShape, ClusterState, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, IoPoint,
+    Kind, Member, NodeName, NotInjected, Phase, Violation, Who,
+};
+
+/// Silence of the awaited stack after which a smaller n is accepted (design: drift).
+const DRIFT_AFTER: u64 = 1_000_000_000;
+
+/// Waiting limits of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub fault_wait: Duration,
+    pub idle: Duration,
+    pub max_hold: Duration,
+}
+
+/// The point a claim was made at, as far as its event could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPoint {
+    pub point: IoPoint,
+    /// The node at the other end, for messages.
+    pub peer: Option<NodeName>,
+    /// Index of its event in the node's page.
+    pub event: Option<u64>,
+}
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// GO was given: the test phase begins.
+    Go,
+    /// A thread of `node` holds for fault `fault`.
+    Claimed {
+        fault: usize,
+        node: NodeName,
+        t_reached: u64,
+        at: Option<SeenPoint>,
+    },
+    /// The fault's claim was taken away from all threads.
+    Cancelled { fault: usize },
+    /// A node's process has been reaped.
+    Dead { node: NodeName, by_us: bool },
+    /// A node's new process exists.
+    Spawned { node: NodeName },
+    /// The ready probe of a node passed, for the first time since it was spawned.
+    Joined { node: NodeName },
+    /// The cut asked for is in force.
+    CutInForce,
+    /// No cut is in force any more.
+    CutGone,
+    /// An action could not be carried out.
+    Failed { why: String },
+    /// Time passed.
+    Tick(Watch),
+}
+
+/// What is watched while a fault is awaited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// Arrivals of the awaited point in this interval.
+    pub arrivals: u32,
+    /// When the last of them came, ns; 0 = none yet.
+    pub last_arrival: u64,
+    /// When the last event of a non-background stack came, anywhere, ns; 0 = none yet.
+    pub last_event: u64,
+    /// The workload has ended its traffic or is gone.
+    pub workload_over: bool,
+    /// The run passed its limit.
+    pub limit: bool,
+    /// Warren is stopping.
+    pub stopped: bool,
+}
+
+/// What a released thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    GoOn,
+    Throw,
+    Lose,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// SIGKILL; answered by [`Seen::Dead`].
+    Kill { fault: usize, node: NodeName },
+    /// Drop every packet of this node; no answer is waited for.
+    CutMachine { node: NodeName },
+    /// The node's machine is back: its packets pass again.
+    UncutMachine { node: NodeName },
+    /// Start the node again; answered by [`Seen::Spawned`].
+    Spawn { node: NodeName },
+    /// Answered by [`Seen::CutInForce`].
+    Cut {
+        how: CutHow,
+        way: CutWay,
+        cut: OpenCut,
+    },
+    /// Answered by [`Seen::CutGone`].
+    Uncut,
+    /// The next occurrence with any n will do.
+    AcceptLess { fault: usize },
+    /// So many faults are done.
+    SetCurrent { done: usize },
+    /// Threads held for this fault leave.
+    Release { fault: usize, action: Release },
+    /// Take the claim away; answered by [`Seen::Cancelled`], or by [`Seen::Claimed`] if a thread was first.
+    Cancel { fault: usize },
+    /// All faults are done or given up.
+    Finished,
+}
+
+/// A fault that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub index: usize,
+    pub matched: FaultAt,
+    /// The node that executed the point, and its event there.
+    pub event: Option<(NodeName, u64)>,
+    pub t_reached: u64,
+    pub t_done: u64,
+    pub late: bool,
+    pub drift: Option<(u32, u32)>,
+    /// The node that died, for crashes.
+    pub victim: Option<NodeName>,
+}
+
+/// A fault on its way.
+#[derive(Clone, Debug)]
+struct Acting {
+    index: usize,
+    matched: FaultAt,
+    executing: Option<NodeName>,
+    event: Option<u64>,
+    t_reached: u64,
+    late: bool,
+    drift: Option<(u32, u32)>,
+    wait: WaitFor,
+    /// What the held thread does when it is let go.
+    release: Release,
+    /// The state of the cluster once it is done.
+    next: ClusterState,
+    done: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum WaitFor {
+    Death(NodeName),
+    Spawn(NodeName),
+    Cut,
+    Uncut,
+}
+
+/// Why the rest is skipped, while the claim is being taken away.
+#[derive(Clone, Debug)]
+struct GivingUp {
+    reason: &'static str,
+    detail: String,
+    arrivals: u32,
+}
+
+/// The state machine of one run.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    faults: Vec<FaultAt>,
+    shape: ClusterShape,
+    limits: Limits,
+    state: ClusterState,
+    roles: BTreeMap<NodeName, String>,
+    /// Index of the awaited fault = number of faults done.
+    current: usize,
+    /// Faults being carried out, in order; more than one only for crashes at once.
+    acting: VecDeque<Acting>,
+    giving_up: Option<GivingUp>,
+    finished: bool,
+    after_go: bool,
+    /// When the wait for the current fault began.
+    since: u64,
+    accepted_less: bool,
+    /// Arrivals of the awaited point, as last watched.
+    arrivals: u32,
+    /// Nodes whose ready probe passed since their spawn.
+    ready: Vec<NodeName>,
+    machine_cut: Vec<NodeName>,
+    self_exits: Vec<NodeName>,
+    done: Vec<Done>,
+    not_injected: Option<NotInjected>,
+}
+
+impl Controller {
+    /// For a sequence whose names are this run's (except that test faults may be renamed at GO: [`Controller::go_with`]).
+    #[must_use]
+    pub fn new(faults: Vec<FaultAt>, shape: ClusterShape, limits: Limits, now: u64) -> Self {
+        Controller {
+            finished: false,
+            faults,
+            shape,
+            limits,
+            state: ClusterState::default(),
+            roles: BTreeMap::new(),
+            current: 0,
+            acting: VecDeque::new(),
+            giving_up: None,
+            after_go: false,
+            since: now,
+            accepted_less: false,
+            arrivals: 0,
+            ready: Vec::new(),
+            machine_cut: Vec::new(),
+            self_exits: Vec::new(),
+            done: Vec::new(),
+            not_injected: None,
+        }
+    }
+
+    /// The sequence with the names of this run, known at GO.
+    pub fn go_with(&mut self, faults: Vec<FaultAt>) {
+        self.faults = faults;
+    }
+
+    /// Who serves as what just now.
+    pub fn set_role(&mut self, node: &NodeName, role: Option<&str>) {
+        match role {
+            Some(r) => {
+                self.roles.insert(node.clone(), r.to_owned());
+            }
+            None => {
+                self.roles.remove(node);
+            }
+        }
+    }
+
+    /// All faults are done or given up.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The fault that is awaited or being carried out.
+    #[must_use]
+    pub fn awaited(&self) -> Option<&FaultAt> {
+        if self.finished {
+            None
+        } else {
+            self.faults.get(self.current)
+        }
+    }
+
+    /// Number of faults done.
+    #[must_use]
+    pub fn current(&self) -> usize {
+        self.current
+    }
+
+    /// What happened, in order.
+    #[must_use]
+    pub fn done(&self) -> &[Done] {
+        &self.done
+    }
+
+    /// Why the rest did not happen.
+    #[must_use]
+    pub fn not_injected(&self) -> Option<&NotInjected> {
+        self.not_injected.as_ref()
+    }
+
+    /// Who is dead and what is cut.
+    #[must_use]
+    pub fn state(&self) -> &ClusterState {
+        &self.state
+    }
+
+    /// The dead are rebooted, the cuts healed: what the run does after the last fault.
+    pub fn healed(&mut self, node: &NodeName) {
+        self.state.dead.retain(|d| d != node);
+    }
+
+    /// The next actions.
+    pub fn on(&mut self, seen: Seen, now: u64) -> Vec<Action> {
+        let mut out = Vec::new();
+        match seen {
+            Seen::Go => self.go(now, &mut out),
+            Seen::Claimed {
+                fault,
+                node,
+                t_reached,
+                at,
+            } => self.claimed(fault, &node, t_reached, at, now, &mut out),
+            Seen::Cancelled { fault } if fault == self.current => self.give_up_now(&mut out),
+            Seen::Cancelled { .. } => {}
+            Seen::Dead { node, by_us } => self.dead(&node, by_us, now, &mut out),
+            Seen::Spawned { node } => {
+                self.ready.retain(|n| *n != node);
+                self.complete(&WaitFor::Spawn(node), now, &mut out);
+            }
+            Seen::Joined { node } => {
+                if !self.ready.contains(&node) {
+                    self.ready.push(node);
+                }
+                self.begin_unclaimed(now, &mut out);
+            }
+            Seen::CutInForce => self.complete(&WaitFor::Cut, now, &mut out),
+            Seen::CutGone => self.complete(&WaitFor::Uncut, now, &mut out),
+            Seen::Failed { why } => self.failed(why, &mut out),
+            Seen::Tick(watch) => self.tick(&watch, now, &mut out),
+        }
+        out
+    }
+
+    fn go(&mut self, now: u64, out: &mut Vec<Action>) {
+        self.after_go = true;
+        self.since = now;
+        if self.finished {
+            return;
+        }
+        if self.current >= self.faults.len() {
+            self.finish(out);
+        } else if self.awaited_phase() == Phase::Start && self.acting.is_empty() {
+            self.give_up(
+                "bound",
+                "the start was over before its point came".into(),
+                0,
+                out,
+            );
+        } else {
+            self.begin_unclaimed(now, out);
+        }
+    }
+
+    fn awaited_phase(&self) -> Phase {
+        self.faults
+            .get(self.current)
+            .map_or(Phase::Test, |f| f.at.phase())
+    }
+
+    fn claimed(
+        &mut self,
+        fault: usize,
+        node: &NodeName,
+        t_reached: u64,
+        at: Option<SeenPoint>,
+        now: u64,
+        out: &mut Vec<Action>,
+    ) {
+        if self.finished || fault != self.current || !self.acting.is_empty() {
+            // A claim that nobody waits for any more: never leave its thread held.
+            out.push(Action::Release {
+                fault,
+                action: Release::GoOn,
+            });
+            return;
+        }
+        self.giving_up = None;
+        let asked = &self.faults[fault];
+        let drift = match (&asked.at, &at) {
+            (At::Exact(p), Some(s)) if s.point.n != p.n => Some((p.n, s.point.n)),
+            // The event's n counts its own stack; a pattern counts its arrivals apart.
+            (At::Pattern(p), Some(_)) if self.accepted_less && self.arrivals + 1 < p.n => {
+                Some((p.n, self.arrivals + 1))
+            }
+            _ => None,
+        };
+        let matched_at = match &at {
+            Some(s) => At::Exact(s.point.clone()),
+            None => asked.at.clone(),
+        };
+        let peer = at.as_ref().and_then(|s| s.peer.clone());
+        let event = at.as_ref().and_then(|s| s.event);
+        let kind = at.as_ref().map(|s| s.point.kind);
+        self.begin(
+            Begin {
+                at: matched_at,
+                executing: Some(node.clone()),
+                peer,
+                kind,
+                event,
+                t_reached,
+                drift,
+            },
+            now,
+            out,
+        );
+    }
+
+    /// "At once" and "joined" need no point.
+    fn begin_unclaimed(&mut self, now: u64, out: &mut Vec<Action>) {
+        if self.finished || !self.after_go || !self.acting.is_empty() {
+            return;
+        }
+        let Some(f) = self.faults.get(self.current) else {
+            return;
+        };
+        let now_due = match &f.at {
+            At::AtOnce => true,
+            At::Joined(n) => self.ready.contains(n) && !self.state.dead.contains(n),
+            At::Exact(_) | At::Pattern(_) => false,
+        };
+        if now_due {
+            let at = f.at.clone();
+            self.begin(Begin::unclaimed(at, now), now, out);
+        }
+    }
+
+    /// Resolves, asks the constraints, acts.
+    fn begin(&mut self, b: Begin, now: u64, out: &mut Vec<Action>) {
+        let index = self.current + self.acting.len();
+        let before = self
+            .acting
+            .back()
+            .map_or_else(|| self.state.clone(), |a| a.next.clone());
+        let claimed = b.executing.is_some();
+        let legal = self
+            .resolve(&self.faults[index].fault, &b, &before)
+            .and_then(|fault| {
+                let next = self.shape.apply(&before, b.executing.as_ref(), &fault)?;
+                Ok((fault, next))
+            });
+        let (fault, next) = match legal {
+            Ok(x) => x,
+            Err(violation) => {
+                if claimed {
+                    out.push(Action::Release {
+                        fault: index,
+                        action: Release::GoOn,
+                    });
+                }
+                if self.acting.is_empty() {
+                    let reason = if self.self_exits.is_empty() {
+                        "constraint"
+                    } else {
+                        "self-exit"
+                    };
+                    self.skip_rest(reason, violation.to_string(), 0, out);
+                }
+                return;
+            }
+        };
+        let mut release = Release::GoOn;
+        let wait = match &fault {
+            Fault::Crash { who, style } => {
+                let node = aimed(who);
+                if *style == CrashStyle::Machine {
+                    out.push(Action::CutMachine { node: node.clone() });
+                    self.machine_cut.push(node.clone());
+                }
+                out.push(Action::Kill {
+                    fault: index,
+                    node: node.clone(),
+                });
+                WaitFor::Death(node)
+            }
+            Fault::Reboot { who } => {
+                let node = aimed(who);
+                if let Some(i) = self.machine_cut.iter().position(|n| *n == node) {
+                    self.machine_cut.remove(i);
+                    out.push(Action::UncutMachine { node: node.clone() });
+                }
+                out.push(Action::Spawn { node: node.clone() });
+                WaitFor::Spawn(node)
+            }
+            Fault::PartitionStart { how, who } => {
+                // `apply` has just resolved the sides, so there is a cut.
+                let cut = next.cut.clone().unwrap_or(OpenCut {
+                    side: Default::default(),
+                    other: Default::default(),
+                });
+                release = released_by(*how, who.way, &cut, &b);
+                out.push(Action::Cut {
+                    how: *how,
+                    way: who.way,
+                    cut,
+                });
+                WaitFor::Cut
+            }
+            Fault::PartitionStop => {
+                out.push(Action::Uncut);
+                WaitFor::Uncut
+            }
+        };
+        let crash = matches!(fault, Fault::Crash { .. });
+        self.acting.push_back(Acting {
+            index,
+            matched: FaultAt { at: b.at, fault },
+            executing: b.executing,
+            event: b.event,
+            t_reached: b.t_reached,
+            late: false,
+            drift: b.drift,
+            wait,
+            release,
+            next,
+            done: false,
+        });
+        // Two crashes: in the same action.
+        let again = self
+            .faults
+            .get(index + 1)
+            .is_some_and(|f| crash && f.at == At::AtOnce && matches!(f.fault, Fault::Crash { .. }));
+        if again {
+            self.begin(Begin::unclaimed(At::AtOnce, now), now, out);
+        }
+    }
+
+    fn dead(&mut self, node: &NodeName, by_us: bool, now: u64, out: &mut Vec<Action>) {
+        self.ready.retain(|n| n != node);
+        self.roles.remove(node);
+        let waited = self
+            .acting
+            .iter()
+            .any(|a| a.wait == WaitFor::Death(node.clone()));
+        if waited {
+            self.complete(&WaitFor::Death(node.clone()), now, out);
+            return;
+        }
+        if !by_us && !self.state.dead.contains(node) {
+            self.self_exits.push(node.clone());
+        }
+        if !self.state.dead.contains(node) {
+            self.state.dead.push(node.clone());
+            for a in &mut self.acting {
+                if !a.next.dead.contains(node) {
+                    a.next.dead.push(node.clone());
+                }
+            }
+        }
+        self.check_reachable(out);
+    }
+
+    /// The point of an exact fault on a dead node never comes: faults are in order, nobody reboots it before.
+    fn check_reachable(&mut self, out: &mut Vec<Action>) {
+        if self.finished || !self.acting.is_empty() || self.giving_up.is_some() {
+            return;
+        }
+        let node = match self.faults.get(self.current).map(|f| &f.at) {
+            Some(At::Exact(p)) => Some(p.node.clone()),
+            Some(At::Pattern(p)) => p.node.clone(),
+            Some(At::Joined(n)) => Some(n.clone()),
+            Some(At::AtOnce) | None => None,
+        };
+        if let Some(n) = node.filter(|n| self.state.dead.contains(n)) {
+            let reason = if self.self_exits.contains(&n) {
+                "self-exit"
+            } else {
+                "node-dead"
+            };
+            self.give_up(
+                reason,
+                format!("{n} is dead and nothing reboots it"),
+                0,
+                out,
+            );
+        }
+    }
+
+    /// What was waited for came; faults are done in their order.
+    fn complete(&mut self, what: &WaitFor, now: u64, out: &mut Vec<Action>) {
+        for a in &mut self.acting {
+            if a.wait == *what && !a.done {
+                a.done = true;
+                break;
+            }
+        }
+        let before = self.current;
+        while let Some(a) = self.acting.pop_front_if(|a| a.done) {
+            self.current = a.index + 1;
+            out.push(Action::SetCurrent { done: self.current });
+            if a.executing.is_some() && !a.late {
+                out.push(Action::Release {
+                    fault: a.index,
+                    action: a.release,
+                });
+            }
+            let victim = match &a.wait {
+                WaitFor::Death(n) => Some(n.clone()),
+                _ => None,
+            };
+            self.state = a.next;
+            self.done.push(Done {
+                index: a.index,
+                matched: a.matched,
+                event: a.executing.zip(a.event),
+                t_reached: a.t_reached,
+                t_done: now,
+                late: a.late,
+                drift: a.drift,
+                victim,
+            });
+        }
+        if self.current == before {
+            return;
+        }
+        self.since = now;
+        self.accepted_less = false;
+        self.arrivals = 0;
+        if self.current >= self.faults.len() {
+            self.finish(out);
+        } else if self.acting.is_empty() {
+            self.begin_unclaimed(now, out);
+            self.check_reachable(out);
+        }
+    }
+
+    fn failed(&mut self, why: String, out: &mut Vec<Action>) {
+        let held: Vec<usize> = self
+            .acting
+            .drain(..)
+            .filter(|a| a.executing.is_some())
+            .map(|a| a.index)
+            .collect();
+        for fault in held {
+            out.push(Action::Release {
+                fault,
+                action: Release::GoOn,
+            });
+        }
+        self.skip_rest("unavailable", why, 0, out);
+    }
+
+    fn tick(&mut self, w: &Watch, now: u64, out: &mut Vec<Action>) {
+        if self.finished {
+            return;
+        }
+        if !self.acting.is_empty() {
+            let max_hold = nanos(self.limits.max_hold);
+            for a in &mut self.acting {
+                // A crash of the executing node holds for ever: the process dies under the thread.
+                let dying =
+                    matches!((&a.wait, &a.executing), (WaitFor::Death(n), Some(e)) if n == e);
+                if a.executing.is_some()
+                    && !a.late
+                    && !dying
+                    && now.saturating_sub(a.t_reached) > max_hold
+                {
+                    a.late = true;
+                    out.push(Action::Release {
+                        fault: a.index,
+                        action: Release::GoOn,
+                    });
+                }
+            }
+            return;
+        }
+        if self.giving_up.is_some() {
+            return;
+        }
+        if w.stopped {
+            return self.give_up("stopped", "Warren is stopping".into(), w.arrivals, out);
+        }
+        if w.limit {
+            return self.give_up("limit", "the run passed its limit".into(), w.arrivals, out);
+        }
+        if !self.after_go {
+            return;
+        }
+        let waited = now.saturating_sub(self.since);
+        if w.workload_over {
+            return self.give_up("bound", "the workload ended".into(), w.arrivals, out);
+        }
+        if waited > nanos(self.limits.fault_wait) {
+            let detail = format!("waited {} ms", waited / 1_000_000);
+            return self.give_up("bound", detail, w.arrivals, out);
+        }
+        let quiet = now.saturating_sub(w.last_event.max(self.since));
+        if quiet > nanos(self.limits.idle) {
+            let detail = format!("no event for {} ms", quiet / 1_000_000);
+            return self.give_up("silence", detail, w.arrivals, out);
+        }
+        self.arrivals = w.arrivals;
+        let n = match self.faults.get(self.current).map(|f| &f.at) {
+            Some(At::Exact(p)) => p.n,
+            Some(At::Pattern(p)) => p.n,
+            _ => 1,
+        };
+        let silent = now.saturating_sub(w.last_arrival.max(self.since));
+        if n > 1 && !self.accepted_less && silent > DRIFT_AFTER {
+            self.accepted_less = true;
+            out.push(Action::AcceptLess {
+                fault: self.current,
+            });
+        }
+    }
+
+    /// Begins to give up the awaited fault and all after it.
+    fn give_up(
+        &mut self,
+        reason: &'static str,
+        detail: String,
+        arrivals: u32,
+        out: &mut Vec<Action>,
+    ) {
+        self.giving_up = Some(GivingUp {
+            reason,
+            detail,
+            arrivals,
+        });
+        out.push(Action::Cancel {
+            fault: self.current,
+        });
+    }
+
+    fn give_up_now(&mut self, out: &mut Vec<Action>) {
+        if let Some(g) = self.giving_up.take() {
+            self.skip_rest(g.reason, g.detail, g.arrivals, out);
+        }
+    }
+
+    fn skip_rest(&mut self, reason: &str, detail: String, nearest: u32, out: &mut Vec<Action>) {
+        self.not_injected = Some(NotInjected {
+            index: self.current,
+            reason: reason.to_owned(),
+            detail,
+            nearest,
+        });
+        self.finish(out);
+    }
+
+    fn finish(&mut self, out: &mut Vec<Action>) {
+        self.finished = true;
+        out.push(Action::Finished);
+    }
+
+    /// Every name of a fault as a node of this run.
+    fn resolve(&self, fault: &Fault, b: &Begin, state: &ClusterState) -> Result<Fault, Violation> {
+        let unresolved = |what: &str| Violation::Unresolved(what.to_owned());
+        let alive_with = |role: &str| -> Vec<NodeName> {
+            self.shape
+                .nodes()
+                .filter(|n| {
+                    self.roles.get(*n).is_some_and(|r| r == role) && !state.dead.contains(n)
+                })
+                .cloned()
+                .collect()
+        };
+        let who = |w: &Who| -> Result<Who, Violation> {
+            Ok(Who::Node(match w {
+                Who::Node(n) => n.clone(),
+                Who::Executing => b
+                    .executing
+                    .clone()
+                    .ok_or_else(|| unresolved("@executing"))?,
+                Who::FirstDead => state.dead.first().cloned().ok_or(Violation::NobodyDead)?,
+                Who::Role(r) => alive_with(r)
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| unresolved(&format!("@{r}")))?,
+            }))
+        };
+        let members = |list: &[Member]| -> Result<Vec<Member>, Violation> {
+            let mut out = Vec::new();
+            for m in list {
+                let nodes = match m {
+                    Member::Node(n) => vec![n.clone()],
+                    Member::Executing => {
+                        vec![
+                            b.executing
+                                .clone()
+                                .ok_or_else(|| unresolved("@executing"))?,
+                        ]
+                    }
+                    Member::Peer => vec![b.peer.clone().ok_or_else(|| unresolved("@peer"))?],
+                    Member::Role(r) => alive_with(r),
+                };
+                if nodes.is_empty() {
+                    return Err(unresolved(&m.to_string()));
+                }
+                out.extend(nodes.into_iter().map(Member::Node));
+            }
+            Ok(out)
+        };
+        Ok(match fault {
+            Fault::Crash { who: w, style } => Fault::Crash {
+                who: who(w)?,
+                style: *style,
+            },
+            Fault::Reboot { who: w } => Fault::Reboot { who: who(w)? },
+            Fault::PartitionStart { how, who: w } => Fault::PartitionStart {
+                how: *how,
+                who: CutWho {
+                    cut: members(&w.cut)?,
+                    from: members(&w.from)?,
+                    bridge: match &w.bridge {
+                        None => None,
+                        Some(m) => members(std::slice::from_ref(m))?.into_iter().next(),
+                    },
+                    way: w.way,
+                },
+            },
+            Fault::PartitionStop => Fault::PartitionStop,
+        })
+    }
+}
+
+/// What is known when a fault begins.
+struct Begin {
+    at: At,
+    executing: Option<NodeName>,
+    peer: Option<NodeName>,
+    kind: Option<Kind>,
+    event: Option<u64>,
+    t_reached: u64,
+    drift: Option<(u32, u32)>,
+}
+
+impl Begin {
+    fn unclaimed(at: At, now: u64) -> Self {
+        Begin {
+            at,
+            executing: None,
+            peer: None,
+            kind: None,
+            event: None,
+            t_reached: now,
+            drift: None,
+        }
+    }
+}
+
+/// The node of a resolved crash or reboot.
+fn aimed(who: &Who) -> NodeName {
+    match who {
+        Who::Node(n) => n.clone(),
+        // `resolve` leaves only nodes.
+        _ => NodeName(String::new()),
+    }
+}
+
+/// The held thread's own send is the first one that the cut meets.
+fn released_by(how: CutHow, way: CutWay, cut: &OpenCut, b: &Begin) -> Release {
+    let (Some(from), Some(to), Some(kind)) = (&b.executing, &b.peer, b.kind) else {
+        return Release::GoOn;
+    };
+    if !matches!(kind, Kind::Send | Kind::MsgSend) || !cuts_link(cut, way, from, to) {
+        return Release::GoOn;
+    }
+    match how {
+        CutHow::Drop => Release::GoOn,
+        CutHow::Throw => Release::Throw,
+        CutHow::Lose => Release::Lose,
+    }
+}
+
+/// Whether what `from` sends to `to` is cut.
+#[must_use]
+pub fn cuts_link(cut: &OpenCut, way: CutWay, from: &NodeName, to: &NodeName) -> bool {
+    let out = cut.side.contains(from) && cut.other.contains(to);
+    let back = cut.other.contains(from) && cut.side.contains(to);
+    match way {
+        CutWay::Both => out || back,
+        CutWay::To => out,
+        CutWay::From => back,
+    }
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
