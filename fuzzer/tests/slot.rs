@@ -387,6 +387,14 @@ fn cuts_are_silent_directed_and_heal(level: Level) {
         assert!(probe(one).ok());
     }
 
+    let heals = slot.heals().unwrap();
+    assert_eq!(heals.len(), 2, "one per round: {heals:?}");
+    for healed in &heals {
+        let late = healed.first_ns.expect("packets went through") - healed.healed_ns;
+        eprintln!("first packet {} ms after the heal", late / 1_000_000);
+        assert!(late < 5_000_000_000);
+    }
+
     slot.cut(&CutRules::one_way(&[one], &[client])).unwrap();
     let (there, here) = moved();
     assert!(there > 0, "messages still arrive this way");

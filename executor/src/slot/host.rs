@@ -21,8 +21,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::level3::{self, PlainSlot};
 use super::wire::{self, FromInit, Numbered, Reply, Request, Setup};
 use super::{
-    CutRules, Exit, Level, ProbeAnswer, SLOT_INIT, SlotConfig, SlotError, SpawnSpec, Stalls,
-    TextProbe,
+    CutRules, Exit, Healed, Level, ProbeAnswer, SLOT_INIT, SlotConfig, SlotError, SpawnSpec,
+    Stalls, TextProbe,
 };
 use super::{namespaces, spawner};
 
@@ -341,6 +341,16 @@ impl Slot {
     /// Heals all cuts. Returns the time from which packets pass.
     pub fn uncut(&self) -> Result<u64, SlotError> {
         self.cut(&CutRules::default())
+    }
+
+    /// Every direction healed so far in this slot, oldest first, with the time of the first packet after it: what the
+    /// run records as the time from stop to the first packet through. A heal counts from when its drop rule went.
+    pub fn heals(&self) -> Result<Vec<Healed>, SlotError> {
+        let doing = || "asking for heals".to_string();
+        match self.ask(Request::Heals, &doing, PATIENCE)?.0 {
+            Reply::Heals(heals) => Ok(heals),
+            _ => Err(odd(doing())),
+        }
     }
 
     /// The longest stalls of slot init's ticker; starts the next phase's count.

@@ -24,11 +24,12 @@ use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
+use super::heal::HealWatch;
 use super::namespaces::{self, StepError};
 use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
-use super::{Exit, Level, SpawnSpec, now_ns, probe};
+use super::{Cut, Exit, Level, SpawnSpec, now_ns, probe};
 
 /// Exit codes of init, seen only in error texts.
 const OK: i32 = 0;
@@ -214,6 +215,7 @@ struct Init {
     /// Processes started here and not yet reaped.
     names: HashMap<i32, String>,
     stalls: StallTracker,
+    heals: HealWatch,
     state_file: Option<File>,
 }
 
@@ -233,6 +235,7 @@ impl Init {
             cuts: trial(&setup),
             names: HashMap::new(),
             stalls: StallTracker::new(now_ns()),
+            heals: HealWatch::default(),
             state_file: match &setup.state_file {
                 Some(path) => Some(OpenOptions::new().append(true).open(path)?),
                 None => None,
@@ -271,7 +274,7 @@ impl Init {
                         init.handle(id, request)?;
                     }
                 }
-                _ = ticker.tick() => init.stalls.tick(now_ns()),
+                _ = ticker.tick() => init.tick(),
             }
         }
     }
@@ -302,20 +305,45 @@ impl Init {
                 Ok(())
             }
             Request::Cut(cuts) => {
-                let result = match &mut self.cuts {
-                    Ok(kernel) => kernel
-                        .replace(&cuts)
-                        .map(|()| Reply::Cut { t_ns: now_ns() })
-                        .map_err(|e| e.to_string()),
-                    Err(why) => Err(why.clone()),
-                };
+                let result = self.cut(&cuts);
                 self.reply(id, result)
+            }
+            Request::Heals => {
+                self.count();
+                self.reply(id, Ok(Reply::Heals(self.heals.all())))
             }
             Request::Stalls => {
                 let stalls = self.stalls.take(now_ns());
                 self.reply(id, Ok(Reply::Stalls(stalls)))
             }
             Request::Close => Ok(()), // handled by the loop
+        }
+    }
+
+    fn cut(&mut self, cuts: &[Cut]) -> Result<Reply, String> {
+        self.count(); // what a new set of rules would forget
+        let kernel = self.cuts.as_mut().map_err(|why| why.clone())?;
+        kernel
+            .replace(cuts, &self.heals.counters(cuts))
+            .map_err(|e| format!("nf_tables: {e}"))?;
+        let t_ns = now_ns();
+        self.heals.change(cuts, t_ns);
+        Ok(Reply::Cut { t_ns })
+    }
+
+    /// Every 10 ms: how late it is, and what the counters of healed links say.
+    fn tick(&mut self) {
+        self.stalls.tick(now_ns());
+        self.count();
+    }
+
+    /// Reads the counters of healed links, while a first packet is awaited.
+    fn count(&mut self) {
+        if let Ok(kernel) = &mut self.cuts
+            && self.heals.waits(now_ns())
+            && let Ok(counts) = kernel.counts()
+        {
+            self.heals.counts(&counts, now_ns());
         }
     }
 

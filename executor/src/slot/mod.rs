@@ -26,6 +26,7 @@
 //! ```
 
 mod error;
+mod heal;
 mod host;
 mod init;
 mod level3;
@@ -44,7 +45,7 @@ pub use init::slot_init_main;
 pub use level3::{SweepReport, sweep_level3};
 pub use levels::{LevelReport, best_level, detect_levels};
 pub use types::{
-    Cut, CutRules, Exit, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,
+    Cut, CutRules, Exit, Healed, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,
 };
 
 /// The hidden subcommand under which the binary is slot init.

@@ -25,7 +25,9 @@ const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_ACK: u16 = 0x4;
 const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_APPEND: u16 = 0x800;
+const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const SUBSYS_NFTABLES: u16 = 10;
@@ -36,6 +38,7 @@ const NESTED: u16 = 0x8000;
 const NEWTABLE: u16 = 0;
 const NEWCHAIN: u16 = 3;
 const NEWRULE: u16 = 6;
+const GETRULE: u16 = 7;
 const DELRULE: u16 = 8;
 
 /// The open netlink socket of one slot.
@@ -69,27 +72,68 @@ impl KernelCuts {
             });
         })?;
         let nobody = Ipv4Addr::new(127, 255, 255, 254);
-        cuts.replace(&[Cut {
+        let cut = Cut {
             from: Some(nobody),
             to: Some(nobody),
-        }])?;
-        cuts.replace(&[])?;
+        };
+        cuts.replace(&[cut], &[cut])?;
+        if cuts.counts()? != [0] {
+            return Err(io::Error::other("a rule that was put in is not there"));
+        }
+        cuts.replace(&[], &[])?;
         Ok(cuts)
     }
 
-    /// Puts exactly these rules in force, in one transaction; none = every packet passes. In force at return.
-    pub fn replace(&mut self, cuts: &[Cut]) -> io::Result<()> {
+    /// Puts exactly these rules in force, in one transaction: `drops`, then `counts`, which let pass and count. In force
+    /// at return.
+    pub fn replace(&mut self, drops: &[Cut], counts: &[Cut]) -> io::Result<()> {
         self.commit(|batch| {
             batch.message(DELRULE, 0, |m| {
                 m.text(1, TABLE).text(2, CHAIN); // no handle: all rules of the chain
             });
-            for cut in cuts {
+            let drops = drops.iter().map(|cut| (cut, false));
+            for (cut, count) in drops.chain(counts.iter().map(|cut| (cut, true))) {
                 batch.message(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, |m| {
                     m.text(1, TABLE).text(2, CHAIN);
-                    m.nest(4, |rule| drop_rule(rule, cut));
+                    m.nest(4, |rule| encode_rule(rule, cut, count));
                 });
             }
         })
+    }
+
+    /// Packets counted by each counter rule, in their order.
+    pub fn counts(&mut self) -> io::Result<Vec<u64>> {
+        let mut batch = Batch {
+            bytes: Vec::new(),
+            seq: self.seq,
+            last: 0,
+        };
+        batch.message(GETRULE, NLM_F_DUMP, |m| {
+            m.text(1, TABLE).text(2, CHAIN);
+        });
+        self.seq = batch.seq;
+        send(self.socket.as_raw_fd(), &batch.bytes, MsgFlags::empty())?;
+        let mut buffer = vec![0u8; 32 << 10];
+        let mut counts = Vec::new();
+        // A dump that does not fit one datagram goes on as it is read; it ends with NLMSG_DONE.
+        loop {
+            let n = match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(n) => n,
+                Err(Errno::EINTR) => continue,
+                Err(e) => return Err(e.into()),
+            };
+            for message in Messages(&buffer[..n]) {
+                match message.kind {
+                    NLMSG_DONE => return Ok(counts),
+                    NLMSG_ERROR => {
+                        return Err(io::Error::from_raw_os_error(
+                            -message.error().unwrap_or(-libc::EIO),
+                        ));
+                    }
+                    _ => counts.extend(counter_of(message.payload.get(4..).unwrap_or_default())),
+                }
+            }
+        }
     }
 
     /// Sends one batch and reads the kernel's answers, which are all there when send returns.
@@ -116,11 +160,14 @@ impl KernelCuts {
         loop {
             match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(n) => {
-                    for (seq, code) in errors(&buffer[..n]) {
+                    for message in Messages(&buffer[..n]) {
+                        let Some(code) = message.error() else {
+                            continue;
+                        };
                         if code != 0 {
                             refused.get_or_insert(io::Error::from_raw_os_error(-code));
                         }
-                        done |= seq == awaited;
+                        done |= message.seq == awaited;
                     }
                 }
                 Err(Errno::EINTR) => {}
@@ -138,8 +185,8 @@ impl KernelCuts {
     }
 }
 
-/// `ip saddr FROM ip daddr TO drop` as a list of expressions.
-fn drop_rule(rule: &mut Attrs<'_>, cut: &Cut) {
+/// `ip saddr FROM ip daddr TO drop` (or `counter`) as a list of expressions.
+fn encode_rule(rule: &mut Attrs<'_>, cut: &Cut, count: bool) {
     for (addr, offset) in [(cut.from, 12), (cut.to, 16)] {
         let Some(addr) = addr else { continue };
         rule.expression("payload", |e| {
@@ -152,6 +199,10 @@ fn drop_rule(rule: &mut Attrs<'_>, cut: &Cut) {
             });
         });
     }
+    if count {
+        rule.expression("counter", |_| {});
+        return;
+    }
     rule.expression("immediate", |e| {
         e.be32(1, 0); // the verdict register
         e.nest(2, |d| {
@@ -162,23 +213,76 @@ fn drop_rule(rule: &mut Attrs<'_>, cut: &Cut) {
     });
 }
 
-/// (sequence number, negative errno or 0) of each NLMSG_ERROR in a datagram.
-fn errors(mut bytes: &[u8]) -> Vec<(u32, i32)> {
-    let mut out = Vec::new();
-    while bytes.len() >= 16 {
-        let word = |at: usize| {
-            u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
-        let len = word(0) as usize;
-        if len < 16 || len > bytes.len() {
-            break;
-        }
-        if u16::from_ne_bytes([bytes[4], bytes[5]]) == NLMSG_ERROR && len >= 20 {
-            out.push((word(8), word(16) as i32));
-        }
-        bytes = &bytes[len.next_multiple_of(4).min(bytes.len())..];
+/// The packets of a rule's counter, if it has one: rule -> expressions -> element named `counter` -> packets.
+fn counter_of(rule: &[u8]) -> Option<u64> {
+    let expressions = attribute(rule, 4)?;
+    let mut elements = Pieces(expressions)
+        .filter(|(kind, _)| *kind == 1)
+        .map(|(_, element)| element);
+    let counter = elements.find(|e| attribute(e, 1) == Some(b"counter\0"))?;
+    let packets = attribute(attribute(counter, 2)?, 2)?;
+    Some(u64::from_be_bytes(packets.try_into().ok()?))
+}
+
+fn attribute(attributes: &[u8], kind: u16) -> Option<&[u8]> {
+    Pieces(attributes)
+        .find(|(k, _)| *k == kind)
+        .map(|(_, payload)| payload)
+}
+
+/// Attributes one after another: (kind without flags, payload). Ends at the first that makes no sense.
+struct Pieces<'a>(&'a [u8]);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let head = self.0.first_chunk::<4>()?;
+        let len = u16::from_ne_bytes([head[0], head[1]]) as usize;
+        let kind = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
+        let payload = self.0.get(4..len)?;
+        self.0 = &self.0[len.next_multiple_of(4).min(self.0.len())..];
+        Some((kind, payload))
     }
-    out
+}
+
+/// One message of an answer.
+struct Message<'a> {
+    kind: u16,
+    seq: u32,
+    payload: &'a [u8],
+}
+
+impl Message<'_> {
+    /// NLMSG_ERROR's negative errno, 0 for an acknowledgement; `None` for other messages.
+    fn error(&self) -> Option<i32> {
+        let code = self
+            .payload
+            .first_chunk::<4>()
+            .filter(|_| self.kind == NLMSG_ERROR)?;
+        Some(i32::from_ne_bytes(*code))
+    }
+}
+
+/// The messages of a datagram. Ends at the first that makes no sense.
+struct Messages<'a>(&'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let head = self.0.first_chunk::<16>()?;
+        let word =
+            |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let len = word(0) as usize;
+        let payload = self.0.get(16..len)?;
+        self.0 = &self.0[len.next_multiple_of(4).min(self.0.len())..];
+        Some(Message {
+            kind: u16::from_ne_bytes([head[4], head[5]]),
+            seq: word(8),
+            payload,
+        })
+    }
 }
 
 /// Netlink messages one after another, with rising sequence numbers.
@@ -334,6 +438,36 @@ mod tests {
     }
 
     #[test]
+    fn a_counter_is_found_in_its_rule_and_only_there() {
+        let mut bytes = Vec::new();
+        let mut rule = Attrs { bytes: &mut bytes };
+        rule.text(1, TABLE).text(2, CHAIN).nest(4, |list| {
+            list.expression("cmp", |e| {
+                e.be32(1, 1);
+            });
+            list.expression("counter", |e| {
+                e.raw(1, &900u64.to_be_bytes()).raw(2, &7u64.to_be_bytes());
+            });
+        });
+        assert_eq!(counter_of(&bytes), Some(7));
+        let mut drop = Vec::new();
+        Attrs { bytes: &mut drop }.nest(4, |list| {
+            encode_rule(
+                list,
+                &Cut {
+                    from: None,
+                    to: None,
+                },
+                false,
+            )
+        });
+        assert_eq!(counter_of(&drop), None);
+        for end in 0..bytes.len() {
+            counter_of(&bytes[..end]); // a cut answer is no panic
+        }
+    }
+
+    #[test]
     fn answers_are_read_and_a_short_one_is_no_panic() {
         let mut answer = Vec::new();
         answer.extend_from_slice(&36u32.to_ne_bytes());
@@ -343,8 +477,16 @@ mod tests {
         answer.extend_from_slice(&[0; 4]);
         answer.extend_from_slice(&(-1i32).to_ne_bytes());
         answer.extend_from_slice(&[0; 16]);
-        assert_eq!(errors(&answer), vec![(9, -1)]);
-        assert_eq!(errors(&answer[..30]), vec![]);
-        assert_eq!(errors(&[1, 2, 3]), vec![]);
+        let read = |bytes: &[u8]| {
+            Messages(bytes)
+                .map(|m| (m.seq, m.error()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(read(&answer), vec![(9, Some(-1))]);
+        assert_eq!(read(&answer[..30]), vec![]);
+        assert_eq!(read(&[1, 2, 3]), vec![]);
+        assert_eq!(read(&[0; 16]), vec![], "a length of 0 ends it");
+        answer[4..6].copy_from_slice(&NLMSG_DONE.to_ne_bytes());
+        assert_eq!(read(&answer), vec![(9, None)]);
     }
 }

@@ -213,6 +213,17 @@ impl CutRules {
     }
 }
 
+/// One direction that was healed, and when a packet first got through again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Healed {
+    /// The direction that had been cut.
+    pub cut: Cut,
+    /// When the rule was gone, CLOCK_MONOTONIC ns.
+    pub healed_ns: u64,
+    /// When a packet was first seen after that (within 10 ms); `None`: not yet, or cut again before.
+    pub first_ns: Option<u64>,
+}
+
 /// The longest stalls the 10 ms ticker of a slot saw: how much later than due slot init ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {

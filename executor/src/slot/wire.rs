@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{Cut, Exit, Level, ProbeAnswer, SpawnSpec, Stalls, TextProbe};
+use super::{Cut, Exit, Healed, Level, ProbeAnswer, SpawnSpec, Stalls, TextProbe};
 
 /// Frames above this are a broken peer, not a message.
 const MAX_FRAME: usize = 64 << 20;
@@ -45,6 +45,7 @@ pub(super) enum Request {
         timeout_ms: u64,
     },
     Cut(Vec<Cut>),
+    Heals,
     Stalls,
     Close,
 }
@@ -54,6 +55,7 @@ pub(super) enum Reply {
     Spawned { pid: i32, spawned_ns: u64 },
     Probed(Vec<ProbeAnswer>),
     Cut { t_ns: u64 },
+    Heals(Vec<Healed>),
     Stalls(Stalls),
     Closing,
 }
