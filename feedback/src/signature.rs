@@ -11,7 +11,7 @@ use warren_model::{NodeName, Stage, ids::fnv1a};
 static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?P<uuid>\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b)",
-        r"|(?P<addr>(?:[\w.\-]*/)?\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b)",
+        r"|(?P<addr>(?:(?:[\w.\-]+|<node>)?/)?\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b)",
         r"|(?P<hex>\b0[xX][0-9a-fA-F]+\b)",
         r"|(?P<word>\b[0-9a-fA-F]{8,}\b)",
         r"|(?P<num>\d+(?:\.\d+)*)"

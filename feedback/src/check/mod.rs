@@ -8,6 +8,14 @@
 //! - A checker that cannot tell says unknown and why; one that panics becomes unknown with the error. 28 of CoFI's 33 false
 //!   alarms came from demanding success where failing is legal (CoFI section VI-D), so doubt never makes a failure.
 
+pub mod acknowledged;
+pub mod durability;
+pub mod ops;
+pub mod order;
+pub mod phantom;
+pub mod rejoin;
+pub mod rounds;
+pub mod session;
 pub mod void;
 
 #[cfg(test)]

@@ -1,0 +1,386 @@
+//! Acknowledged changes are there after healing, on every replica; failed ones are not.
+//!
+//! Rule: in a complete round of final observations each key has, on each replica, a content that some order of its operations
+//! allows: it comes from a put that may have happened (ok or unknown) and after whose effect no acknowledged change of the key
+//! began; a key is absent only if no acknowledged put was made, or a delete that may have happened can be the last change.
+//!
+//! Why it is right: an acknowledged change that begins after another's latest possible effect comes after it in every order, so
+//! the other's content cannot be the last. Operations that overlap may take either order; an unknown one may have happened up to
+//! the end of its session, so it may well be the last one standing. Keys nobody changed are the system's own. Ephemerals may be
+//! gone at any time here; that they are gone in the end is the leftovers' question. Design section 8, Safety; CrashFuzz section
+//! V-B (data loss).
+
+use super::ops::{Act, Op, Ops};
+use super::rounds::{Replicas, Round, last_complete, rounds, torn};
+use super::{CheckResult, Found};
+use warren_model::{FailureKind, Observation, Rules, RunProduct, Stage};
+
+/// The checker after healing.
+#[must_use]
+pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
+    let all = rounds(product);
+    match last_complete(&all, false, is_replica) {
+        Ok(round) => final_state(product, rules, "acknowledged", round),
+        Err(seen) => {
+            let mut result = CheckResult::pass();
+            if seen {
+                result.unknown("acknowledged", "no round of final observations is complete");
+            } else if product.observations.is_empty() && !product.history.is_empty() {
+                result.unknown("acknowledged", "the run ended without final observations");
+            }
+            result
+        }
+    }
+}
+
+pub(super) fn is_replica(o: &Observation) -> bool {
+    matches!(o, Observation::Replica { .. })
+}
+
+/// Why a content cannot be the last of its key.
+struct Wrong {
+    what: String,
+    evidence: Vec<String>,
+}
+
+/// Judges the replicas of one round; also used after a durability restart.
+pub(super) fn final_state(
+    product: &RunProduct,
+    rules: &Rules,
+    checker: &str,
+    round: &Round<'_>,
+) -> CheckResult {
+    let mut result = CheckResult::pass();
+    if torn(product) {
+        result.unknown(checker, "a line of the observations is broken");
+        return result;
+    }
+    let ops = Ops::new(product, rules);
+    let replicas = Replicas::of(round);
+    for key in ops.changed_keys() {
+        let mut wrong_at: Vec<(&warren_model::NodeName, Wrong)> = Vec::new();
+        for (node, contents) in &replicas.nodes {
+            let found = contents.get(key).map(|c| c.value);
+            if let Err(wrong) = possible_last(&ops, key, found) {
+                wrong_at.push((*node, wrong));
+            }
+        }
+        let everywhere = wrong_at.len() == replicas.nodes.len();
+        for (node, wrong) in wrong_at {
+            let place = if everywhere {
+                "on every replica"
+            } else {
+                "on a part of the replicas"
+            };
+            let mut evidence = vec![format!("seen on {node}")];
+            evidence.extend(wrong.evidence);
+            result.fail(
+                product,
+                Found {
+                    checker,
+                    kind: FailureKind::Safety,
+                    stage: if round.durable {
+                        Stage::Durable
+                    } else {
+                        Stage::Healed
+                    },
+                    role: None,
+                    node: Some(node.clone()),
+                    what: format!("{key} {place}: {}", wrong.what),
+                    evidence,
+                },
+            );
+        }
+    }
+    ops.settle(checker, result)
+}
+
+/// Whether `found` (`None` = absent) can be the content that all operations together leave behind.
+fn possible_last(ops: &Ops<'_>, key: &str, found: Option<&str>) -> Result<(), Wrong> {
+    match found {
+        Some(value) => possible_content(ops, key, value),
+        None => possible_absence(ops, key),
+    }
+}
+
+fn possible_content(ops: &Ops<'_>, key: &str, value: &str) -> Result<(), Wrong> {
+    let sources = ops.sources(key, value);
+    if sources.is_empty() {
+        // The phantom checker says whose value it is; here it only cannot be.
+        let failed = ops
+            .changes(key)
+            .find(|o| o.act == Act::Put && o.put_value() == value);
+        return Err(match failed {
+            Some(o) => Wrong {
+                what: "a change that failed has happened".into(),
+                evidence: vec![ops.tell(o)],
+            },
+            None => Wrong {
+                what: "it holds a value that nobody wrote".into(),
+                evidence: vec![format!("value {value}")],
+            },
+        });
+    }
+    let mut evidence = Vec::new();
+    for s in sources {
+        match overwritten_by(ops, key, s) {
+            None => return Ok(()),
+            Some(x) => {
+                evidence.push(format!("it holds what was left by {}", ops.tell(s)));
+                evidence.push(format!("acknowledged after it: {}", ops.tell(x)));
+            }
+        }
+    }
+    Err(Wrong {
+        what: "an acknowledged change is lost, an older content stands".into(),
+        evidence,
+    })
+}
+
+fn possible_absence(ops: &Ops<'_>, key: &str) -> Result<(), Wrong> {
+    if ops.maybe_ephemeral(key) {
+        return Ok(());
+    }
+    let Some(put) = ops
+        .changes(key)
+        .filter(|o| o.act == Act::Put && o.ok())
+        .max_by_key(|o| o.until)
+    else {
+        return Ok(());
+    };
+    let mut evidence = vec![format!("acknowledged: {}", ops.tell(put))];
+    for d in ops.deletes(key) {
+        match overwritten_by(ops, key, d) {
+            None => return Ok(()),
+            Some(x) => evidence.push(format!("deleted before {}: {}", ops.tell(x), ops.tell(d))),
+        }
+    }
+    Err(Wrong {
+        what: "an acknowledged change is lost, the key is absent".into(),
+        evidence,
+    })
+}
+
+/// An acknowledged change of the key that comes after `o` in every order: by time, or by the system's own order numbers.
+fn overwritten_by<'a, 'p>(ops: &'a Ops<'p>, key: &str, o: &Op<'p>) -> Option<&'a Op<'p>> {
+    ops.changes(key).find(|x| {
+        let later = matches!((x.mzxid(), o.mzxid()), (Some(x), Some(o)) if x > o);
+        x.ok() && x.inv.id != o.inv.id && (x.from > o.until || (o.ok() && later))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Build, count, op};
+
+    fn rules() -> Rules {
+        Rules {
+            definite: vec!["BadVersion".into()],
+            ..Rules::default()
+        }
+    }
+
+    fn run(b: Build) -> CheckResult {
+        check(&b.product, &rules())
+    }
+
+    #[test]
+    fn legal_ends() {
+        let table: Vec<(&str, Build)> = vec![
+            (
+                "the last write stands",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "write", "/a", 3, 4).put("1"))
+                    .everywhere(&[("/a", "1")]),
+            ),
+            (
+                "an unknown write may have happened",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "write", "/a", 3, 4).put("1").unknown())
+                    .everywhere(&[("/a", "1")]),
+            ),
+            (
+                "an unknown write may not have happened",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "write", "/a", 3, 4).put("1").unknown())
+                    .everywhere(&[("/a", "0")]),
+            ),
+            (
+                "an unknown write may take effect after a later acknowledged one, while its session lives",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "write", "/a", 3, 4).put("1").unknown())
+                    .op(op("t", "write", "/a", 5, 6).put("2"))
+                    .close("s", 9)
+                    .everywhere(&[("/a", "1")]),
+            ),
+            (
+                "overlapping writes go either way",
+                Build::new()
+                    .op(op("s", "write", "/a", 1, 5).put("1"))
+                    .op(op("t", "write", "/a", 2, 3).put("2"))
+                    .everywhere(&[("/a", "1")]),
+            ),
+            (
+                "an unknown delete may have been the last",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "delete", "/a", 3, 4).unknown())
+                    .everywhere(&[]),
+            ),
+            (
+                "a failed cas left nothing",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "cas", "/a", 3, 4).put("1").failed("BadVersion"))
+                    .everywhere(&[("/a", "0")]),
+            ),
+            (
+                "an error that is not definite may have happened",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "write", "/a", 3, 4)
+                        .put("1")
+                        .failed("OperationTimeout"))
+                    .everywhere(&[("/a", "1")]),
+            ),
+            (
+                "an ephemeral may be gone",
+                Build::new()
+                    .op(op("s", "ephemeral", "/e", 1, 2).put("x"))
+                    .expired("s", 5)
+                    .everywhere(&[]),
+            ),
+            (
+                "keys nobody changed are the system's own",
+                Build::new()
+                    .op(op("s", "read", "/sys", 1, 2).saw("x"))
+                    .everywhere(&[("/sys", "x")]),
+            ),
+            (
+                "only an unknown create, and it did not happen",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0").open())
+                    .everywhere(&[]),
+            ),
+            (
+                "an empty value is no value",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2))
+                    .everywhere(&[("/a", "")]),
+            ),
+        ];
+        for (name, b) in table {
+            assert_eq!(count(&run(b)), (0, 0), "{name}");
+        }
+    }
+
+    #[test]
+    fn lost_and_undone_changes() {
+        let table: Vec<(&str, Build, &str)> = vec![
+            (
+                "an acknowledged write is gone everywhere",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "write", "/a", 3, 4).put("1"))
+                    .everywhere(&[("/a", "0")]),
+                "older content stands",
+            ),
+            (
+                "an acknowledged create is gone",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .everywhere(&[]),
+                "the key is absent",
+            ),
+            (
+                "an acknowledged delete was undone",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "delete", "/a", 3, 4))
+                    .everywhere(&[("/a", "0")]),
+                "older content stands",
+            ),
+            (
+                "a failed cas has happened",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "cas", "/a", 3, 4).put("1").failed("BadVersion"))
+                    .everywhere(&[("/a", "1")]),
+                "a change that failed has happened",
+            ),
+            (
+                "an unknown write took effect after its session had ended",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "write", "/a", 3, 4).put("1").unknown())
+                    .expired("s", 9)
+                    .op(op("t", "write", "/a", 10, 11).put("2"))
+                    .everywhere(&[("/a", "1")]),
+                "older content stands",
+            ),
+            (
+                "a value from nowhere",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .everywhere(&[("/a", "7")]),
+                "nobody wrote",
+            ),
+            (
+                "deleted, then created again, and absent",
+                Build::new()
+                    .op(op("s", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "delete", "/a", 3, 4))
+                    .op(op("s", "create", "/a", 5, 6).put("1"))
+                    .everywhere(&[]),
+                "the key is absent",
+            ),
+            (
+                "overlapping writes whose order numbers tell the order",
+                Build::new()
+                    .op(op("s", "write", "/a", 1, 5).put("1").m(11))
+                    .op(op("t", "write", "/a", 2, 3).put("2").m(12))
+                    .everywhere(&[("/a", "1")]),
+                "older content stands",
+            ),
+        ];
+        for (name, b, expect) in table {
+            let r = run(b);
+            assert_eq!(count(&r), (1, 0), "{name}: {r:?}");
+            assert!(r.failures[0].normalised.contains(expect), "{name}: {r:?}");
+            assert!(
+                r.failures[0].normalised.contains("on every replica"),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_replica_is_enough() {
+        let r = run(Build::new()
+            .op(op("s", "create", "/a7", 1, 2).put("0"))
+            .replica("n1", "9", "/a7", "0")
+            .replica("n2", "9", "/other", "0")
+            .round(true));
+        assert_eq!(count(&r), (1, 0));
+        assert_eq!(r.failures[0].node, Some("n2".into()));
+        assert!(r.failures[0].normalised.starts_with("/a<n> on a part"));
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_unknown() {
+        let lost = || Build::new().op(op("s", "create", "/a", 1, 2).put("0"));
+        let r = run(lost().replica("n1", "9", "/b", "0").round(false));
+        assert_eq!(count(&r), (0, 1), "incomplete round");
+        assert_eq!(count(&run(lost())), (0, 1), "no observations at all");
+        for file in ["history.jsonl", "observations.jsonl"] {
+            let mut b = lost().everywhere(&[]);
+            b.product.broken_lines.push(file.into());
+            assert_eq!(count(&run(b)), (0, 1), "{file} is torn");
+        }
+    }
+}

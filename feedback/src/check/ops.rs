@@ -1,0 +1,456 @@
+//! The operation history, indexed: what each operation may and must have done. Used by all checkers over history.jsonl; itself
+//! judges nothing.
+//!
+//! An operation's effect lies in `[from, until]`: an ok one took effect between its call and its answer, an unknown one at any
+//! time up to the end of its session, or never; a failed one has none. That is the usual reading of histories with lost answers
+//! (an open operation of linearizability), tightened by the end of the session (design, section 8).
+
+use super::CheckResult;
+use std::collections::{BTreeMap, BTreeSet};
+use warren_model::{HistoryEvent, NodeName, OpDone, OpInvoke, Outcome, Phase, Rules, RunProduct};
+
+/// How a session ended, as its client knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The system confirmed the close.
+    Closed,
+    /// The system said it expired. Its end was decided, but the removal of what it owned may still be under way.
+    Expired,
+}
+
+/// One session.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    pub opened: Option<(u64, Option<NodeName>)>,
+    /// Times at which another server took it over.
+    pub moves: Vec<u64>,
+    pub ended: Option<(u64, End)>,
+}
+
+/// What an operation does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Gives it a value: create, write, cas, ephemeral.
+    Put,
+    Delete,
+    Read,
+    Sync,
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub struct Op<'a> {
+    pub inv: &'a OpInvoke,
+    pub done: Option<&'a OpDone>,
+    /// What binds, which is weaker than what was written when the error is not a definite one.
+    pub outcome: Outcome,
+    pub act: Act,
+    /// Earliest and latest time of its effect, ns; `u64::MAX` = never bounded.
+    pub from: u64,
+    pub until: u64,
+}
+
+impl Op<'_> {
+    /// It certainly happened.
+    #[must_use]
+    pub fn ok(&self) -> bool {
+        self.outcome == Outcome::Ok
+    }
+
+    /// It may have happened.
+    #[must_use]
+    pub fn possible(&self) -> bool {
+        self.outcome != Outcome::Failed
+    }
+
+    /// It makes the key vanish with its session.
+    #[must_use]
+    pub fn ephemeral(&self) -> bool {
+        self.inv.op == "ephemeral"
+    }
+
+    /// What a put writes; no value and an empty one are the same content.
+    #[must_use]
+    pub fn put_value(&self) -> &str {
+        self.inv.value.as_deref().unwrap_or("")
+    }
+
+    /// What an ok read saw; `None` = the key was absent.
+    #[must_use]
+    pub fn seen(&self) -> Option<&str> {
+        self.done.and_then(|d| d.value.as_deref())
+    }
+
+    /// Order number of the change made or seen.
+    #[must_use]
+    pub fn mzxid(&self) -> Option<i64> {
+        self.done.and_then(|d| d.mzxid).filter(|m| *m > 0)
+    }
+
+    /// Order number of the system at the answer.
+    #[must_use]
+    pub fn zxid(&self) -> Option<i64> {
+        self.done.and_then(|d| d.zxid).filter(|z| *z > 0)
+    }
+
+    /// The key's version after it.
+    #[must_use]
+    pub fn version(&self) -> Option<i64> {
+        self.done.and_then(|d| d.version)
+    }
+
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.inv.key.as_deref().unwrap_or("")
+    }
+}
+
+/// The history of a run.
+pub struct Ops<'a> {
+    pub all: Vec<Op<'a>>,
+    pub sessions: BTreeMap<&'a str, Session>,
+    /// Puts and deletes per key, as indices into `all`.
+    changes: BTreeMap<&'a str, Vec<usize>>,
+    /// When healing began.
+    pub healed_from: Option<u64>,
+    /// Lines of the history are missing: nothing in it can convict.
+    torn: bool,
+    /// Keys touched by operations of a kind we do not know.
+    strange: BTreeSet<&'a str>,
+    t0: u64,
+}
+
+impl<'a> Ops<'a> {
+    /// Reads a run's history.
+    #[must_use]
+    pub fn new(product: &'a RunProduct, rules: &Rules) -> Self {
+        let mut sessions: BTreeMap<&str, Session> = BTreeMap::new();
+        let mut invokes = Vec::new();
+        let mut done: BTreeMap<u64, &OpDone> = BTreeMap::new();
+        let mut healed_from = None;
+        let mut t0 = u64::MAX;
+        for event in &product.history {
+            let t = match event {
+                HistoryEvent::Open {
+                    session,
+                    server,
+                    t_ns,
+                    ..
+                } => {
+                    let s = sessions.entry(session).or_default();
+                    s.opened.get_or_insert((*t_ns, server.clone()));
+                    *t_ns
+                }
+                HistoryEvent::Move { session, t_ns, .. } => {
+                    sessions.entry(session).or_default().moves.push(*t_ns);
+                    *t_ns
+                }
+                HistoryEvent::Close {
+                    session,
+                    t_ns,
+                    outcome,
+                    ..
+                } => {
+                    let end = match outcome.as_deref() {
+                        None | Some("ok") => Some(End::Closed),
+                        Some("expired") => Some(End::Expired),
+                        // Any other word says the system did not confirm: the session may live on.
+                        Some(_) => None,
+                    };
+                    if let Some(end) = end {
+                        sessions.entry(session).or_default().ended = Some((*t_ns, end));
+                    }
+                    *t_ns
+                }
+                HistoryEvent::Invoke(i) => {
+                    invokes.push(i);
+                    i.t_ns
+                }
+                HistoryEvent::Done(d) => {
+                    done.insert(d.id, d);
+                    d.t_ns
+                }
+                HistoryEvent::Phase { phase, t_ns } => {
+                    if *phase == Phase::Heal {
+                        healed_from.get_or_insert(*t_ns);
+                    }
+                    *t_ns
+                }
+            };
+            t0 = t0.min(t);
+        }
+        let mut ops = Ops {
+            all: Vec::with_capacity(invokes.len()),
+            sessions,
+            changes: BTreeMap::new(),
+            healed_from,
+            torn: product.broken_lines.iter().any(|f| f.contains("history")),
+            strange: BTreeSet::new(),
+            t0,
+        };
+        let outcomes: BTreeMap<u64, Outcome> = invokes
+            .iter()
+            .map(|i| (i.id, binding(done.get(&i.id).copied(), rules)))
+            .collect();
+        for inv in invokes {
+            ops.push(inv, done.get(&inv.id).copied(), &outcomes);
+        }
+        ops
+    }
+
+    fn push(
+        &mut self,
+        inv: &'a OpInvoke,
+        done: Option<&'a OpDone>,
+        outcomes: &BTreeMap<u64, Outcome>,
+    ) {
+        let act = match inv.op.as_str() {
+            "create" | "write" | "cas" | "ephemeral" => Act::Put,
+            "delete" => Act::Delete,
+            "read" => Act::Read,
+            "sync" => Act::Sync,
+            _ => {
+                self.strange.extend(inv.key.as_deref());
+                return;
+            }
+        };
+        let mut outcome = outcomes.get(&inv.id).copied().unwrap_or(Outcome::Unknown);
+        // "It is there already" after a first try whose answer was lost may be about that first try.
+        let first = inv.retry_of.and_then(|r| outcomes.get(&r));
+        if outcome == Outcome::Failed && first == Some(&Outcome::Unknown) {
+            outcome = Outcome::Unknown;
+        }
+        let answered = done.map(|d| d.t_ns);
+        let until = match outcome {
+            Outcome::Ok | Outcome::Failed => answered.unwrap_or(u64::MAX),
+            Outcome::Unknown => self
+                .sessions
+                .get(inv.session.as_str())
+                .and_then(|s| s.ended)
+                .map_or(u64::MAX, |(t, _)| t.max(answered.unwrap_or(0))),
+        };
+        if let (Act::Put | Act::Delete, Some(key)) = (act, inv.key.as_deref()) {
+            self.changes.entry(key).or_default().push(self.all.len());
+        }
+        self.all.push(Op {
+            inv,
+            done,
+            outcome,
+            act,
+            from: inv.t_ns,
+            until,
+        });
+    }
+
+    /// Keys that were changed, except those touched by operations we do not understand.
+    pub fn changed_keys(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.changes
+            .keys()
+            .copied()
+            .filter(|k| !self.strange.contains(k))
+    }
+
+    /// Whether this key can be judged: changed by operations we understand.
+    #[must_use]
+    pub fn judged(&self, key: &str) -> bool {
+        self.changes.contains_key(key) && !self.strange.contains(key)
+    }
+
+    /// All puts and deletes of a key.
+    pub fn changes(&self, key: &str) -> impl Iterator<Item = &Op<'a>> + '_ {
+        self.changes
+            .get(key)
+            .into_iter()
+            .flatten()
+            .map(|i| &self.all[*i])
+    }
+
+    /// Puts that may have given this key this value.
+    #[must_use]
+    pub fn sources(&self, key: &str, value: &str) -> Vec<&Op<'a>> {
+        self.changes(key)
+            .filter(|o| o.act == Act::Put && o.possible() && o.put_value() == value)
+            .collect()
+    }
+
+    /// Deletes of this key that may have happened.
+    pub fn deletes(&self, key: &str) -> impl Iterator<Item = &Op<'a>> + '_ {
+        self.changes(key)
+            .filter(|o| o.act == Act::Delete && o.possible())
+    }
+
+    /// Whether the key may vanish with a session.
+    #[must_use]
+    pub fn maybe_ephemeral(&self, key: &str) -> bool {
+        self.changes(key).any(|o| o.ephemeral() && o.possible())
+    }
+
+    /// Ok reads.
+    pub fn reads(&self) -> impl Iterator<Item = &Op<'a>> + '_ {
+        self.all
+            .iter()
+            .filter(|o| o.act == Act::Read && o.ok() && self.judged(o.key()))
+    }
+
+    /// One line about an operation, for people; times in ms since the history began.
+    #[must_use]
+    pub fn tell(&self, o: &Op<'_>) -> String {
+        let ms = |t: u64| t.saturating_sub(self.t0) as f64 / 1e6;
+        let mut line = format!("#{} {} {} {}", o.inv.id, o.inv.session, o.inv.op, o.key());
+        if o.act == Act::Put {
+            line += &format!("={}", o.put_value());
+        } else if o.act == Act::Read && o.ok() {
+            line += &format!(" -> {}", o.seen().unwrap_or("(absent)"));
+        }
+        if let Some(m) = o.mzxid() {
+            line += &format!(" mzxid {m:#x}");
+        }
+        let end = o
+            .done
+            .map_or("no answer".to_owned(), |d| format!("{:.1}", ms(d.t_ns)));
+        let outcome = match o.outcome {
+            Outcome::Ok => "ok",
+            Outcome::Failed => "failed",
+            Outcome::Unknown => "unknown",
+        };
+        line + &format!(" [{:.1}..{end} ms] {outcome}", ms(o.from))
+    }
+
+    /// Takes the teeth out of a result when lines of the history are missing: the missing line may explain everything.
+    #[must_use]
+    pub fn settle(&self, checker: &str, result: CheckResult) -> CheckResult {
+        let mut out = CheckResult {
+            failures: Vec::new(),
+            ..result
+        };
+        if !self.torn {
+            out.failures = result.failures;
+        } else if !result.failures.is_empty() {
+            out.unknown(
+                checker,
+                "a line of the history is broken; without it this is no evidence",
+            );
+        }
+        for key in &self.strange {
+            out.unknown(
+                checker,
+                format!("{key} was changed by an operation of unknown kind"),
+            );
+        }
+        out
+    }
+}
+
+/// What an answer binds to: `failed` only with an error that the target lists as definite.
+fn binding(done: Option<&OpDone>, rules: &Rules) -> Outcome {
+    match done {
+        None => Outcome::Unknown,
+        Some(d) if d.outcome == Outcome::Failed => {
+            let definite = d.error.as_deref().is_none_or(|e| {
+                let e = e.to_lowercase();
+                rules.definite.iter().any(|r| e.contains(&r.to_lowercase()))
+            });
+            if definite {
+                Outcome::Failed
+            } else {
+                Outcome::Unknown
+            }
+        }
+        Some(d) => d.outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Build, ms, op};
+
+    fn rules() -> Rules {
+        Rules {
+            definite: vec!["NodeExists".into()],
+            ..Rules::default()
+        }
+    }
+
+    #[test]
+    fn effects_are_bounded_by_answer_or_session() {
+        let b = Build::new()
+            .session("s", "n1", 0)
+            .session("t", "n1", 0)
+            .session("u", "n1", 0)
+            .op(op("s", "write", "/a", 1, 2).put("1"))
+            .op(op("s", "write", "/a", 3, 4).put("2").unknown())
+            .op(op("s", "write", "/a", 5, 6).put("3").open())
+            .op(op("s", "create", "/a", 7, 8)
+                .put("4")
+                .failed("NodeExists for /a"))
+            .op(op("s", "create", "/a", 7, 8).put("5").failed("Timeout"))
+            .op(op("t", "write", "/a", 9, 10).put("6").unknown())
+            .op(op("u", "write", "/a", 9, 10).put("7").unknown())
+            .close("s", 20)
+            .end("u", 30, Some("lost"));
+        let rules = rules();
+        let ops = Ops::new(&b.product, &rules);
+        let got: Vec<_> = ops.all.iter().map(|o| (o.outcome, o.until)).collect();
+        assert_eq!(
+            got,
+            [
+                (Outcome::Ok, ms(2)),
+                (Outcome::Unknown, ms(20)),
+                (Outcome::Unknown, ms(20)),
+                (Outcome::Failed, ms(8)),
+                (Outcome::Unknown, ms(20)),
+                (Outcome::Unknown, u64::MAX),
+                (Outcome::Unknown, u64::MAX),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_definite_error_after_a_lost_first_try_is_unknown() {
+        let b = Build::new()
+            .op(op("s", "create", "/a", 1, 2).put("1").unknown())
+            .op(op("s", "create", "/a", 3, 4)
+                .put("1")
+                .failed("NodeExists")
+                .retry_of(1))
+            .op(op("s", "create", "/b", 5, 6).put("1").failed("NodeExists"))
+            .op(op("s", "create", "/b", 7, 8)
+                .put("1")
+                .failed("NodeExists")
+                .retry_of(3));
+        let rules = rules();
+        let ops = Ops::new(&b.product, &rules);
+        assert_eq!(ops.all[1].outcome, Outcome::Unknown);
+        assert_eq!(ops.all[3].outcome, Outcome::Failed);
+    }
+
+    #[test]
+    fn a_torn_history_convicts_nobody() {
+        let mut b = Build::new().op(op("s", "append", "/a", 1, 2));
+        b.product.broken_lines.push("history.jsonl".into());
+        let ops = Ops::new(&b.product, &Rules::default());
+        let mut r = CheckResult::pass();
+        r.fail(
+            &b.product,
+            crate::check::Found {
+                checker: "x",
+                kind: warren_model::FailureKind::Safety,
+                stage: warren_model::Stage::Test,
+                role: None,
+                node: None,
+                what: "y".into(),
+                evidence: vec![],
+            },
+        );
+        let r = ops.settle("x", r);
+        assert!(r.failures.is_empty());
+        assert_eq!(
+            r.unknowns.len(),
+            2,
+            "torn, and an operation of unknown kind"
+        );
+        assert!(!ops.judged("/a"));
+    }
+}
