@@ -10,10 +10,15 @@
 
 pub mod acknowledged;
 pub mod durability;
+pub mod exits;
+pub mod leader;
+pub mod liveness;
 pub mod ops;
 pub mod order;
 pub mod phantom;
 pub mod rejoin;
+pub mod replicas;
+pub mod residue;
 pub mod rounds;
 pub mod session;
 pub mod void;
@@ -29,7 +34,28 @@ use warren_model::{Failure, FailureKind, NodeName, Rules, RunProduct, Stage, Unk
 pub type Checker = fn(&RunProduct, &Rules) -> CheckResult;
 
 /// Every checker by name, safety first.
-pub const CHECKERS: &[(&str, Checker)] = &[];
+pub const CHECKERS: &[(&str, Checker)] = &[
+    ("acknowledged", acknowledged::check),
+    ("durability", durability::check),
+    ("replicas", replicas::check_contents),
+    ("digests", replicas::check_digests),
+    ("phantom", phantom::check),
+    ("order", order::check),
+    ("session", session::check),
+    ("rejoin", rejoin::check_rejoin),
+    ("sync", rejoin::check_sync),
+    ("leader", leader::check_leader),
+    ("epochs", leader::check_epochs),
+    ("mismatch", residue::check_mismatch),
+    ("fatal-log", exits::check_fatal_log),
+    ("leftovers", residue::check_leftovers),
+    ("self-exit", exits::check_exits),
+    ("serve", liveness::check_serve),
+    ("progress", liveness::check_progress),
+    ("stable", liveness::check_stable),
+    ("workload", liveness::check_workload),
+    ("incomplete", residue::check_incomplete),
+];
 
 /// What a checker found and what it could not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,11 +133,11 @@ impl CheckResult {
 /// All checkers over one run that is not void. `retest`: this run repeats one that passed its limit.
 #[must_use]
 pub fn run_all(product: &RunProduct, rules: &Rules, retest: bool) -> CheckResult {
-    let _ = retest;
     let mut all = CheckResult::pass();
     for (name, checker) in CHECKERS {
         all.take(guarded(name, *checker, product, rules));
     }
+    all.take(liveness::check_hang(product, rules, retest));
     all
 }
 

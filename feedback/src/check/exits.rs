@@ -1,0 +1,319 @@
+//! Processes that ended by themselves, and log lines that target.toml calls fatal.
+//!
+//! Rules:
+//! - self-exit: right when a rule of `[exit] legal` matches the node's log and the role of the exited process; else a failure. A
+//!   rule that matches the log but asks for a role nobody knows: unknown. No log at all: unknown.
+//! - `fatal_log`: a match in any node's log is a failure; nothing else in a log ever is.
+//!
+//! Why it is right: our own kills are never in the list of exits, ends by the kernel make the run void, and which ends are right is
+//! the target's to say (a ZooKeeper leader that loses its quorum shuts down; an HBase master that loses its lease must abort).
+//! Logs hold all incarnations of a node, so a rule may be met by an earlier one: that errs to the side of no alarm. CoFI
+//! section VI-D on exceptions that are no failures; design sections 2 and 8.
+
+use super::{CheckResult, Found};
+use crate::signature::normalise;
+use regex::Regex;
+use warren_model::{Exit, FailureKind, Phase, Rules, RunProduct, Stage};
+
+const EXIT: &str = "self-exit";
+const FATAL: &str = "fatal-log";
+
+enum Judged {
+    Legal,
+    Illegal,
+    CannotTell(String),
+}
+
+/// Self-exits.
+#[must_use]
+pub fn check_exits(product: &RunProduct, rules: &Rules) -> CheckResult {
+    let mut result = CheckResult::pass();
+    for e in &product.record.exits {
+        match legal(product, rules, e) {
+            Judged::Legal => {}
+            Judged::CannotTell(why) => result.unknown(EXIT, why),
+            Judged::Illegal => result.fail(product, found(product, e)),
+        }
+    }
+    result
+}
+
+fn legal(product: &RunProduct, rules: &Rules, e: &Exit) -> Judged {
+    if rules.legal_exits.is_empty() {
+        return Judged::Illegal;
+    }
+    let Some(log) = product.logs.get(&e.node) else {
+        return Judged::CannotTell(format!("{} ended by itself and its log is missing", e.node));
+    };
+    let mut doubt = None;
+    for rule in &rules.legal_exits {
+        let matches = match Regex::new(&rule.log) {
+            Ok(r) => r.is_match(log),
+            Err(why) => {
+                doubt = Some(format!("rule `{}` of [exit] legal: {why}", rule.log));
+                continue;
+            }
+        };
+        if !matches {
+            continue;
+        }
+        if rule.role.is_empty() || e.role.as_ref() == Some(&rule.role) {
+            return Judged::Legal;
+        }
+        if e.role.is_none() {
+            doubt = Some(format!(
+                "{} ended by itself, which is right only for a {} ({}); its role is not known",
+                e.node, rule.role, rule.why
+            ));
+        }
+    }
+    doubt.map_or(Judged::Illegal, Judged::CannotTell)
+}
+
+fn found<'a>(product: &RunProduct, e: &Exit) -> Found<'a> {
+    let how = match (e.status, e.signal) {
+        (_, Some(s)) => format!("by signal SIG-{}", signal_name(s)),
+        // The status is part of the story, so it is spelled where the normaliser does not reach.
+        (Some(s), None) => format!("with status {}", spelled(s)),
+        (None, None) => "with unknown status".to_owned(),
+    };
+    let last = product.logs.get(&e.node).and_then(|log| {
+        log.lines()
+            .rev()
+            .take(200)
+            .find(|l| !l.trim_start().starts_with("at ") && is_cause(l))
+    });
+    let mut evidence = vec![format!(
+        "{} (process {}, role {}) in phase {}",
+        e.node,
+        e.incarnation,
+        e.role.as_deref().unwrap_or("unknown"),
+        e.phase
+    )];
+    evidence.extend(last.map(|l| format!("last cause in its log: {}", l.trim())));
+    let cause = last
+        .and_then(|l| l.split_whitespace().find(|w| is_cause(w)))
+        .map(|w| {
+            let word = normalise(w, &product.trace.nodes);
+            format!(
+                " after {}",
+                word.trim_matches(|c: char| !c.is_alphanumeric())
+            )
+        })
+        .unwrap_or_default();
+    Found {
+        checker: EXIT,
+        kind: FailureKind::Liveness,
+        stage: match e.phase {
+            Phase::Start | Phase::Setup | Phase::Test => Stage::Test,
+            Phase::Degraded => Stage::Degraded,
+            Phase::Heal | Phase::Final => Stage::Healed,
+        },
+        role: e.role.clone(),
+        node: Some(e.node.clone()),
+        what: format!("a node ended by itself {how}{cause}"),
+        evidence,
+    }
+}
+
+fn is_cause(text: &str) -> bool {
+    text.contains("Exception") || text.contains("Error")
+}
+
+fn spelled(status: i32) -> String {
+    match status {
+        0 => "zero".into(),
+        1 => "one".into(),
+        2 => "two".into(),
+        other => {
+            // Letters, so that two statuses stay two stories: 10 -> "status-ba".
+            other
+                .to_string()
+                .bytes()
+                .map(|b| {
+                    if b.is_ascii_digit() {
+                        char::from(b'a' + (b - b'0'))
+                    } else {
+                        '-'
+                    }
+                })
+                .collect()
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => "HUP",
+        2 => "INT",
+        3 => "QUIT",
+        4 => "ILL",
+        6 => "ABRT",
+        7 => "BUS",
+        8 => "FPE",
+        9 => "KILL",
+        11 => "SEGV",
+        15 => "TERM",
+        _ => "OTHER",
+    }
+}
+
+/// Fatal log lines.
+#[must_use]
+pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
+    let mut result = CheckResult::pass();
+    for pattern in &rules.fatal_log {
+        let regex = match Regex::new(pattern) {
+            Ok(r) => r,
+            Err(why) => {
+                result.unknown(FATAL, format!("rule `{pattern}` of [log] fatal_log: {why}"));
+                continue;
+            }
+        };
+        for (node, log) in &product.logs {
+            let Some(line) = log.lines().find(|l| regex.is_match(l)) else {
+                continue;
+            };
+            result.fail(
+                product,
+                Found {
+                    checker: FATAL,
+                    kind: FailureKind::Safety,
+                    stage: Stage::Test,
+                    role: None,
+                    node: Some(node.clone()),
+                    what: format!("a log line that must never be: {pattern}"),
+                    evidence: vec![format!("{node}: {}", line.trim())],
+                },
+            );
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Build, count, exit};
+    use warren_model::ExitRule;
+
+    fn rule(log: &str, role: &str) -> ExitRule {
+        ExitRule {
+            log: log.into(),
+            role: role.into(),
+            why: "it lost its quorum".into(),
+        }
+    }
+
+    fn exited(role: Option<&str>, log: Option<&str>) -> RunProduct {
+        let mut p = Build::new().product;
+        let mut e = exit("n1", Some(1), None);
+        e.role = role.map(str::to_owned);
+        p.record.exits.push(e);
+        if let Some(log) = log {
+            p.logs.insert("n1".into(), log.into());
+        }
+        p
+    }
+
+    #[test]
+    fn self_exits() {
+        let quorum = "x\nINFO lost quorum, shutting down\n";
+        let any = || vec![rule("lost quorum", "")];
+        let leader = || vec![rule("lost quorum", "leader")];
+        type Case = (&'static str, RunProduct, Vec<ExitRule>, (usize, usize));
+        let table: Vec<Case> = vec![
+            ("nobody ended", Build::new().product, any(), (0, 0)),
+            ("legal by log", exited(None, Some(quorum)), any(), (0, 0)),
+            (
+                "legal by log and role",
+                exited(Some("leader"), Some(quorum)),
+                leader(),
+                (0, 0),
+            ),
+            (
+                "one of two rules",
+                exited(None, Some(quorum)),
+                vec![rule("no", ""), rule("lost", "")],
+                (0, 0),
+            ),
+            (
+                "role not known",
+                exited(None, Some(quorum)),
+                leader(),
+                (0, 1),
+            ),
+            ("log missing", exited(None, None), any(), (0, 1)),
+            ("no rules", exited(None, Some(quorum)), vec![], (1, 0)),
+            (
+                "another role",
+                exited(Some("follower"), Some(quorum)),
+                leader(),
+                (1, 0),
+            ),
+            (
+                "another log",
+                exited(None, Some("java.io.IOException: x")),
+                any(),
+                (1, 0),
+            ),
+            ("no rules, no log", exited(None, None), vec![], (1, 0)),
+        ];
+        for (name, p, legal_exits, expect) in table {
+            let rules = Rules {
+                legal_exits,
+                ..Rules::default()
+            };
+            let r = check_exits(&p, &rules);
+            assert_eq!(count(&r), expect, "{name}: {r:?}");
+        }
+    }
+
+    #[test]
+    fn the_story_of_an_exit_is_status_and_cause() {
+        let of = |status, log: &str| {
+            let mut p = exited(None, Some(log));
+            p.record.exits[0].status = Some(status);
+            check_exits(&p, &Rules::default()).failures[0]
+                .signature
+                .clone()
+        };
+        let log = "ERROR at 17\njava.io.EOFException: 12\n\tat x.Error(y)\n";
+        assert_eq!(of(10, log), of(10, "again\njava.io.EOFException: 99\n"));
+        assert_ne!(of(10, log), of(12, log));
+        assert_ne!(of(10, log), of(10, "java.lang.OutOfMemoryError: heap"));
+    }
+
+    #[test]
+    fn only_named_lines_are_fatal() {
+        let logs = |lines: &str| {
+            let mut p = Build::new().product;
+            p.logs.insert("n1".into(), lines.into());
+            p
+        };
+        let table = vec![
+            (
+                logs("ERROR java.io.IOException"),
+                vec!["never-this"],
+                (0, 0),
+            ),
+            (logs(""), vec!["x"], (0, 0)),
+            (logs("FATAL 7"), vec![], (0, 0)),
+            (
+                logs("a\nDigest of 7 differs\nb"),
+                vec!["Digest .* differs"],
+                (1, 0),
+            ),
+            (logs("one\ntwo"), vec!["one", "two"], (2, 0)),
+            (logs("one\none"), vec!["^one$"], (1, 0)),
+            (logs("one"), vec!["("], (0, 1)),
+        ];
+        for (p, fatal, expect) in table {
+            let rules = Rules {
+                fatal_log: fatal.iter().map(|s| (*s).to_owned()).collect(),
+                ..Rules::default()
+            };
+            assert_eq!(count(&check_fatal_log(&p, &rules)), expect, "{fatal:?}");
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Replicas are equal at an equal version, and so are digests.
+//!
+//! Rules, in the last complete round of final observations (and again in that of a durability restart):
+//! - two nodes at the same version hold the same keys with the same content and key version;
+//! - one (key, key version) has one content, on whichever node and in whichever round it was seen;
+//! - two nodes at the same version give the same digest; two digests of one node and version, too.
+//!
+//! Why it is right: a version names a prefix of the system's history, and replicas are that prefix applied by a deterministic
+//! machine. Nodes at different versions are not compared: a lagging replica is legal. A round that is not complete may have been
+//! torn by a change and is not compared either. Design section 8; DESTINI and ZooKeeper's own digests ask the same.
+
+use super::rounds::{Replicas, Round, last_complete, rounds, torn};
+use super::{CheckResult, Found};
+use std::collections::BTreeMap;
+use warren_model::{FailureKind, NodeName, Observation, Rules, RunProduct, Stage};
+
+const REPLICAS: &str = "replicas";
+const DIGESTS: &str = "digests";
+
+fn stage(durable: bool) -> Stage {
+    if durable {
+        Stage::Durable
+    } else {
+        Stage::Healed
+    }
+}
+
+/// Contents.
+#[must_use]
+pub fn check_contents(product: &RunProduct, _: &Rules) -> CheckResult {
+    let mut result = CheckResult::pass();
+    let all = rounds(product);
+    for durable in [false, true] {
+        let wanted = |o: &Observation| matches!(o, Observation::Replica { .. });
+        match last_complete(&all, durable, wanted) {
+            Ok(_) if torn(product) => {
+                result.unknown(REPLICAS, "a line of the observations is broken");
+            }
+            Ok(round) => compare(product, round, &mut result),
+            Err(true) => result.unknown(REPLICAS, "no round of replicas is complete"),
+            Err(false) => {}
+        }
+    }
+    one_content_per_version(product, &mut result);
+    result
+}
+
+fn compare(product: &RunProduct, round: &Round<'_>, result: &mut CheckResult) {
+    let replicas = Replicas::of(round);
+    let mut groups: BTreeMap<&str, Vec<&NodeName>> = BTreeMap::new();
+    for (node, versions) in &replicas.versions {
+        let mut v = versions.iter();
+        match (v.next(), v.next()) {
+            (Some(only), None) => groups.entry(only).or_default().push(node),
+            _ => result.unknown(REPLICAS, format!("{node} changed while it was read")),
+        }
+    }
+    if replicas.nodes.len() > 1 && groups.values().all(|g| g.len() < 2) {
+        result.unknown(REPLICAS, "no two nodes are at the same version");
+    }
+    for (version, nodes) in groups {
+        let Some((first, rest)) = nodes.split_first() else {
+            continue;
+        };
+        for other in rest {
+            let (a, b) = (&replicas.nodes[*first], &replicas.nodes[*other]);
+            let differing = replicas.keys().into_iter().filter(|k| a.get(k) != b.get(k));
+            for key in differing {
+                result.fail(
+                    product,
+                    Found {
+                        checker: REPLICAS,
+                        kind: FailureKind::Safety,
+                        stage: stage(round.durable),
+                        role: None,
+                        node: Some((*other).clone()),
+                        what: format!("{key}: {}", difference(a.get(key), b.get(key))),
+                        evidence: vec![
+                            format!("at version {version}"),
+                            format!("{first}: {:?}", a.get(key)),
+                            format!("{other}: {:?}", b.get(key)),
+                        ],
+                    },
+                );
+            }
+        }
+    }
+}
+
+fn difference<T>(a: Option<T>, b: Option<T>) -> &'static str {
+    if a.is_some() && b.is_some() {
+        "replicas at one version hold different contents"
+    } else {
+        "only a part of the replicas at one version has it"
+    }
+}
+
+fn one_content_per_version(product: &RunProduct, result: &mut CheckResult) {
+    let mut first: BTreeMap<(&str, &str), (&str, &NodeName)> = BTreeMap::new();
+    for o in &product.observations {
+        let Observation::Replica {
+            node,
+            key,
+            value,
+            key_version: Some(version),
+            durable,
+            ..
+        } = o
+        else {
+            continue;
+        };
+        let value = value.as_deref().unwrap_or("");
+        let (known, at) = *first.entry((key, version)).or_insert((value, node));
+        if known != value {
+            result.fail(
+                product,
+                Found {
+                    checker: REPLICAS,
+                    kind: FailureKind::Safety,
+                    stage: stage(*durable),
+                    role: None,
+                    node: Some(node.clone()),
+                    what: format!("{key}: one version of it has two contents"),
+                    evidence: vec![
+                        format!("key version {version}"),
+                        format!("{at}: {known}"),
+                        format!("{node}: {value}"),
+                    ],
+                },
+            );
+        }
+    }
+}
+
+/// Digests.
+#[must_use]
+pub fn check_digests(product: &RunProduct, _: &Rules) -> CheckResult {
+    let mut result = CheckResult::pass();
+    let all = rounds(product);
+    for durable in [false, true] {
+        let wanted = |o: &Observation| matches!(o, Observation::Digest { .. });
+        let round = match last_complete(&all, durable, wanted) {
+            Ok(round) => round,
+            Err(seen) => {
+                if seen {
+                    result.unknown(DIGESTS, "no round of digests is complete");
+                }
+                continue;
+            }
+        };
+        let mut first: BTreeMap<&str, (&str, &NodeName)> = BTreeMap::new();
+        for o in &round.seen {
+            let Observation::Digest {
+                node,
+                version,
+                hash,
+                ..
+            } = o
+            else {
+                continue;
+            };
+            let (known, at) = *first.entry(version).or_insert((hash, node));
+            if known != hash {
+                result.fail(
+                    product,
+                    Found {
+                        checker: DIGESTS,
+                        kind: FailureKind::Safety,
+                        stage: stage(durable),
+                        role: None,
+                        node: Some(node.clone()),
+                        what: "digests differ at one version".into(),
+                        evidence: vec![
+                            format!("at version {version}"),
+                            format!("{at}: {known}"),
+                            format!("{node}: {hash}"),
+                        ],
+                    },
+                );
+            }
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Build, count};
+
+    fn replica(node: &str, version: &str, key_version: &str, value: &str) -> Observation {
+        Observation::Replica {
+            node: node.into(),
+            version: version.into(),
+            key: "/a".into(),
+            value: Some(value.into()),
+            key_version: Some(key_version.into()),
+            durable: false,
+        }
+    }
+
+    fn digest(node: &str, version: &str, hash: &str, durable: bool) -> Observation {
+        Observation::Digest {
+            node: node.into(),
+            version: version.into(),
+            hash: hash.into(),
+            durable,
+        }
+    }
+
+    #[test]
+    fn equal_or_not_comparable() {
+        let table = vec![
+            ("equal", Build::new().everywhere(&[("/a", "1")]), (0, 0)),
+            (
+                "one lags, two are equal",
+                Build::new()
+                    .replica("n1", "9", "/a", "1")
+                    .replica("n2", "9", "/a", "1")
+                    .replica("n3", "8", "/a", "0")
+                    .round(true),
+                (0, 0),
+            ),
+            (
+                "an incomplete round, made up for",
+                Build::new()
+                    .replica("n1", "9", "/a", "1")
+                    .replica("n2", "9", "/a", "0")
+                    .round(false)
+                    .everywhere(&[("/a", "1")]),
+                (0, 0),
+            ),
+            (
+                "a key version that moved on",
+                Build::new()
+                    .obs(replica("n1", "9", "4", "x"))
+                    .obs(replica("n2", "8", "3", "y"))
+                    .obs(replica("n3", "9", "4", "x"))
+                    .round(true),
+                (0, 0),
+            ),
+            ("nothing observed", Build::new(), (0, 0)),
+            (
+                "incomplete only",
+                Build::new()
+                    .replica("n1", "9", "/a", "1")
+                    .replica("n2", "9", "/a", "0")
+                    .round(false),
+                (0, 1),
+            ),
+            (
+                "nobody at one version",
+                Build::new()
+                    .replica("n1", "9", "/a", "1")
+                    .replica("n2", "8", "/a", "0")
+                    .round(true),
+                (0, 1),
+            ),
+            (
+                "changed while read",
+                Build::new()
+                    .replica("n1", "9", "/a", "1")
+                    .replica("n2", "9", "/a", "1")
+                    .replica("n3", "8", "/a", "1")
+                    .replica("n3", "9", "/b", "1")
+                    .round(true),
+                (0, 1),
+            ),
+        ];
+        for (name, b, expect) in table {
+            let r = check_contents(&b.product, &Rules::default());
+            assert_eq!(count(&r), expect, "{name}: {r:?}");
+        }
+    }
+
+    #[test]
+    fn diverged() {
+        let table = vec![
+            (
+                Build::new()
+                    .replica("n1", "9", "/a", "1")
+                    .replica("n2", "9", "/a", "0")
+                    .round(true),
+                "different contents",
+            ),
+            (
+                Build::new()
+                    .replica("n1", "9", "/a", "1")
+                    .replica("n2", "9", "/b", "0")
+                    .replica("n2", "9", "/a", "1")
+                    .round(true),
+                "only a part",
+            ),
+            (
+                Build::new()
+                    .obs(replica("n1", "9", "4", "x"))
+                    .obs(replica("n2", "9", "5", "x"))
+                    .round(true),
+                "different contents",
+            ),
+            (
+                Build::new()
+                    .obs(replica("n1", "9", "4", "x"))
+                    .obs(replica("n3", "9", "4", "x"))
+                    .obs(replica("n2", "8", "4", "y"))
+                    .round(true),
+                "two contents",
+            ),
+        ];
+        for (b, expect) in table {
+            let r = check_contents(&b.product, &Rules::default());
+            assert_eq!(count(&r), (1, 0), "{expect}: {r:?}");
+            assert!(r.failures[0].normalised.contains(expect), "{r:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_line_may_be_the_missing_key() {
+        let mut b = Build::new()
+            .replica("n1", "9", "/a", "1")
+            .replica("n2", "9", "/b", "1")
+            .round(true);
+        b.product.broken_lines.push("observations.jsonl".into());
+        assert_eq!(
+            count(&check_contents(&b.product, &Rules::default())),
+            (0, 1)
+        );
+    }
+
+    #[test]
+    fn digests_agree_at_equal_versions() {
+        let table = vec![
+            (vec![("n1", "9", "a"), ("n2", "9", "a")], true, (0, 0)),
+            (vec![("n1", "9", "a"), ("n2", "8", "b")], true, (0, 0)),
+            (vec![], true, (0, 0)),
+            (vec![("n1", "9", "a"), ("n2", "9", "b")], false, (0, 1)),
+            (vec![("n1", "9", "a"), ("n2", "9", "b")], true, (1, 0)),
+            (vec![("n1", "9", "a"), ("n1", "9", "b")], true, (1, 0)),
+            (
+                vec![("n1", "8", "a"), ("n2", "9", "a"), ("n3", "8", "c")],
+                true,
+                (1, 0),
+            ),
+        ];
+        for (digests, complete, expect) in table {
+            let mut b = Build::new();
+            for (n, v, h) in &digests {
+                b = b.obs(digest(n, v, h, false));
+            }
+            let r = check_digests(&b.round(complete).product, &Rules::default());
+            assert_eq!(count(&r), expect, "{digests:?}");
+        }
+        let b = Build::new()
+            .obs(digest("n1", "9", "a", true))
+            .obs(digest("n2", "9", "b", true))
+            .obs(Observation::Round {
+                name: "x".into(),
+                complete: true,
+                durable: true,
+            });
+        let r = check_digests(&b.product, &Rules::default());
+        assert_eq!(r.failures[0].stage, Stage::Durable);
+    }
+}
