@@ -238,6 +238,53 @@ fn the_place_is_as_promised(level: Level) {
     assert!(!root.exists() && !shm.exists(), "Drop leaves nothing");
 }
 
+fn sizes_are_kept_apart(level: Level) {
+    if open(level).is_none() || level == Level::Plain {
+        return;
+    }
+    let mut config = SlotConfig::new(warren(), level);
+    (config.root_bytes, config.shm_bytes) = (1 << 20, 2 << 20);
+    let slot = Slot::open(&config).unwrap();
+    let full = fs::write(slot.root().join("data"), vec![1u8; 2 << 20]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    fs::write(slot.shm().join("page"), vec![1u8; 1 << 20]).expect("a full disk never hits a page");
+}
+
+fn a_slot_outlives_the_thread_that_opened_it(level: Level) {
+    let Some(slot) = std::thread::spawn(move || open(level)).join().unwrap() else {
+        return;
+    };
+    std::thread::sleep(100 * MS); // PDEATHSIG would have fired
+    let p = slot.spawn(&spec(&slot, "p", &["/bin/true"])).unwrap();
+    assert_eq!(
+        slot.wait_exit(&p, Instant::now() + 5000 * MS)
+            .unwrap()
+            .unwrap()
+            .status,
+        Some(0)
+    );
+}
+
+fn a_lost_init_is_told_and_takes_all_with_it(level: Level) {
+    let Some(slot) = open(level) else { return };
+    let p = slot.spawn(&spec(&slot, "p", &["sleep", "600"])).unwrap();
+    let killed = Command::new("kill")
+        .args(["-9", &slot.init_pid().to_string()])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    assert!(p.wait_dead(2000 * MS), "it dies with init");
+    let lost = |e: &SlotError| matches!(e, SlotError::Lost { .. });
+    let e = slot.wait_exit(&p, Instant::now() + 5000 * MS).unwrap_err();
+    assert!(
+        lost(&e) && e.to_string().contains("waiting for the end of p"),
+        "{e}"
+    );
+    let e = slot.spawn(&spec(&slot, "q", &["/bin/true"])).unwrap_err();
+    assert!(lost(&e) && e.to_string().contains("starting q"), "{e}");
+    slot.close().unwrap();
+}
+
 fn two_slots_do_not_meet(level: Level) {
     let Some(one) = open(level) else { return };
     let Some(two) = open(level) else { return };
@@ -530,6 +577,18 @@ macro_rules! on_level {
             #[test]
             fn cuts() {
                 cuts_are_silent_directed_and_heal($level);
+            }
+            #[test]
+            fn sizes() {
+                sizes_are_kept_apart($level);
+            }
+            #[test]
+            fn threads() {
+                a_slot_outlives_the_thread_that_opened_it($level);
+            }
+            #[test]
+            fn lost() {
+                a_lost_init_is_told_and_takes_all_with_it($level);
             }
             #[test]
             fn kill_nine() {

@@ -385,7 +385,7 @@ impl Init {
         }
         let child = command.spawn().map_err(|e| {
             format!(
-                "starting {program} in {} failed: {e}; both must exist inside the slot",
+                "starting {program} in {} failed: {e}; both must exist inside the slot, where the host's /mnt and /dev/shm are hidden",
                 spec.cwd.display()
             )
         })?;
