@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 use std::fmt::Write;
+use std::time::Duration;
 use warren_model::RunRecord;
 
 /// Raw samples of one bench.
@@ -30,8 +31,10 @@ pub struct FaultTest {
     /// From taking the slot to the verdict.
     pub secs: f64,
     pub injected_in_full: bool,
-    /// (point reached -> signal sent, point reached -> reaped, events later than 2 ms after the signal) of each crash.
-    pub kills: Vec<(f64, f64, u32)>,
+    /// (point reached -> signal sent, point reached -> reaped) of each crash, ms.
+    pub kills: Vec<(f64, f64)>,
+    /// Events of killed nodes more than 2 ms after their signal.
+    pub late_events: u32,
 }
 
 impl PlainRun {
@@ -46,24 +49,24 @@ impl PlainRun {
 }
 
 impl FaultTest {
-    /// A fault test from its record; `judging_ms` is the time from the record to the verdict.
+    /// A test that took so long, with the latencies of its crashes in microseconds.
     #[must_use]
-    pub fn of(r: &RunRecord, judging_ms: u64) -> Self {
+    pub fn new(
+        spent: Duration,
+        injected_in_full: bool,
+        signal_us: &[u64],
+        reap_us: &[u64],
+        late_events: u32,
+    ) -> Self {
         FaultTest {
-            secs: ms(r.times.total + judging_ms) / 1000.0,
-            injected_in_full: r.not_injected.is_none(),
-            kills: r
-                .injected
+            secs: spent.as_secs_f64(),
+            injected_in_full,
+            kills: signal_us
                 .iter()
-                .filter_map(|i| i.kill)
-                .map(|k| {
-                    (
-                        ms(k.signal_us) / 1000.0,
-                        ms(k.reap_us) / 1000.0,
-                        k.late_events,
-                    )
-                })
+                .zip(reap_us)
+                .map(|(s, r)| (ms(*s) / 1000.0, ms(*r) / 1000.0))
                 .collect(),
+            late_events,
         }
     }
 }
@@ -106,7 +109,7 @@ impl Figures {
         let agent_cpu_s = median(&column(|p| p.1.cpu_s));
         let tests: Vec<f64> = s.tests.iter().map(|t| t.secs).collect();
         let fault_test_s = mean(&tests);
-        let kills: Vec<(f64, f64, u32)> = s.tests.iter().flat_map(|t| t.kills.clone()).collect();
+        let kills: Vec<(f64, f64)> = s.tests.iter().flat_map(|t| t.kills.clone()).collect();
         let signals: Vec<f64> = kills.iter().map(|k| k.0).collect();
         let reaps: Vec<f64> = kills.iter().map(|k| k.1).collect();
         Figures {
@@ -121,7 +124,7 @@ impl Figures {
             rss_mib: s.rss_mib,
             plain_cpu_s,
             agent_cpu_s,
-            late_events: kills.iter().map(|k| u64::from(k.2)).sum(),
+            late_events: s.tests.iter().map(|t| u64::from(t.late_events)).sum(),
             pairs: s.pairs.len(),
             fault_tests: s.tests.len(),
             fault_tests_injected: s.tests.iter().filter(|t| t.injected_in_full).count(),
@@ -287,12 +290,14 @@ mod tests {
                 FaultTest {
                     secs: 7.0,
                     injected_in_full: true,
-                    kills: vec![(0.4, 20.0, 0)],
+                    kills: vec![(0.4, 20.0)],
+                    late_events: 0,
                 },
                 FaultTest {
                     secs: 9.0,
                     injected_in_full: false,
-                    kills: vec![(6.0, 30.0, 2)],
+                    kills: vec![(6.0, 30.0)],
+                    late_events: 2,
                 },
             ],
             rss_mib: Some(60.0),

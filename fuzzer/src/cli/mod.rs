@@ -4,9 +4,10 @@
 
 pub mod args;
 pub mod exit;
+pub mod session;
 pub mod signals;
 
-use crate::{doctor, targets_cmd};
+use crate::{doctor, replay, targets_cmd};
 use args::{Cli, Command};
 use clap::Parser;
 use exit::{CliError, Exit};
@@ -39,10 +40,9 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: &Command) -> Result<Exit, CliError> {
     match command {
-        Command::Targets(args) => targets_cmd::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Doctor(args) => doctor::run(args),
-        Command::Fuzz(_) | Command::Replay(_) | Command::Bench(_) => {
-            Err(CliError::setup("this verb is not wired yet"))
-        }
+        Command::Targets(args) => targets_cmd::run(args),
+        Command::Fuzz(_) | Command::Bench(_) => Err(CliError::setup("this verb is not wired yet")),
     }
 }

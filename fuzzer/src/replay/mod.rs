@@ -1,4 +1,124 @@
 //! `warren replay`: runs fault sequences again and judges each run.
+//!
+//! [`flow`] is the order of runs, [`report`] the text and the exit code; here the files are read and the cluster is set up.
+//! Writes nothing but to the terminal.
 
 mod flow;
 pub mod report;
+
+use crate::cli::args::ReplayArgs;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::session::Session;
+use crate::cli::signals::Interrupt;
+use flow::{Plan, replay};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+use warren_executor::run::learn_background;
+use warren_executor::{RunError, RunOptions};
+use warren_feedback::Judge;
+use warren_model::FaultSequence;
+
+/// Limit of one run without `-t`: there is no median to go by.
+const LIMIT_MS: u64 = 60_000;
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit 2 for files and sequences that cannot be used, exit 1 for set-up that failed and for faults this machine cannot make.
+pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
+    let sequences = args
+        .files
+        .iter()
+        .map(|f| Ok((f.display().to_string(), read(f)?)))
+        .collect::<Result<Vec<_>, CliError>>()?;
+    let target = one_target(&sequences)?;
+    let session = Session::open(&target, &args.setup)?;
+    let interrupt = Interrupt::install()?;
+    let most = sequences.iter().map(|(_, s)| s.faults.len()).max();
+    let mut runner = session.runner(most.unwrap_or(0).max(1))?;
+    let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
+    let background = learn_background(&runner).map_err(|e| failed(&e))?;
+    runner.config_mut().background = background;
+
+    let base = RunOptions {
+        seed: args.seed,
+        dump_classes: args.dump_classes.clone(),
+        stop: interrupt.flag(),
+        ..RunOptions::default()
+    };
+    let plan = Plan {
+        sequences: &sequences,
+        times: args.times,
+        limit: Duration::from_millis(args.limit_ms.unwrap_or(LIMIT_MS)),
+    };
+    let tally = replay(
+        &plan,
+        &mut |sequence, limit, retest| {
+            let options = RunOptions {
+                limit,
+                ..base.clone()
+            };
+            let product = runner.run(sequence, &options).map_err(|e| failed(&e))?;
+            let judgement = if retest {
+                judge.judge_retest(&product)
+            } else {
+                judge.judge(&product)
+            };
+            Ok((product, judgement))
+        },
+        &|| interrupt.asked(),
+        &mut |text| {
+            let mut out = std::io::stdout().lock();
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        },
+    )?;
+    print!("{}", tally.summary());
+    Ok(tally.exit())
+}
+
+/// A sequence from a file; errors name the file.
+fn read(file: &Path) -> Result<FaultSequence, CliError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| CliError::usage(format!("reading {}: {e}", file.display())))?;
+    FaultSequence::from_text(&text).map_err(|e| CliError::usage(format!("{}: {e}", file.display())))
+}
+
+/// The target all files are for.
+fn one_target(sequences: &[(String, FaultSequence)]) -> Result<String, CliError> {
+    let Some((first, sequence)) = sequences.first() else {
+        return Err(CliError::usage("no file to replay"));
+    };
+    match sequences.iter().find(|(_, s)| s.target != sequence.target) {
+        None => Ok(sequence.target.clone()),
+        Some((other, s)) => Err(CliError::usage(format!(
+            "{first} is for target `{}`, {other} for `{}`\n  replay the files of one target at a time",
+            sequence.target, s.target
+        ))),
+    }
+}
+
+/// A request that cannot be run is the user's to mend, everything else is set-up.
+fn failed(e: &RunError) -> CliError {
+    match e {
+        RunError::Illegal { .. } | RunError::WrongTarget { .. } => CliError::usage(e),
+        _ => CliError::setup(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_two_targets_are_refused_with_both_names() {
+        let of = |f: &str, t: &str| (f.to_owned(), FaultSequence::empty(t));
+        assert_eq!(
+            one_target(&[of("a", "x"), of("b", "x")]),
+            Ok("x".to_owned())
+        );
+        let e = one_target(&[of("a", "x"), of("b", "y")]).unwrap_err();
+        assert_eq!(e.exit, Exit::Usage);
+        assert!(e.text.contains("a is for target `x`, b for `y`"), "{e}");
+    }
+}

@@ -1,0 +1,154 @@
+//! From a target's name and the set-up flags to a runner: what `fuzz`, `replay` and `bench` have in common.
+//!
+//! Reads the description, sets the target up, chooses the isolation level. Says on stderr what takes long. Runs nothing.
+
+use crate::cli::args::SetupArgs;
+use crate::cli::exit::CliError;
+use std::path::{Path, PathBuf};
+use warren_executor::prepare::{PrepareOptions, Prepared};
+use warren_executor::run::{Runner, RunnerConfig};
+use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3};
+use warren_executor::target::{Target, find_target, load_target};
+
+/// Coverage map of a runner that no learning has sized.
+pub const MAP_SIZE: usize = 65_536;
+
+/// A target that is set up, and where its runs will live.
+pub struct Session {
+    pub prepared: Prepared,
+    pub level: Level,
+    pub exe: PathBuf,
+}
+
+impl Session {
+    /// Reads, fetches, compiles; sweeps what a killed Warren left on level 3.
+    ///
+    /// # Errors
+    /// Exit 2 for a target or a description that cannot be used, exit 1 for set-up that failed.
+    pub fn open(name: &str, args: &SetupArgs) -> Result<Self, CliError> {
+        let target = load(name, args)?;
+        let exe = std::env::current_exe()
+            .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
+        for problem in sweep_level3().problems {
+            eprintln!("warren: sweeping what an earlier Warren left: {problem}");
+        }
+        let level = level(&exe, args.level)?;
+        eprintln!(
+            "warren: setting up {} {} ({} nodes), isolation level {level}",
+            target.name,
+            target.version,
+            target.nodes().len()
+        );
+        let options = PrepareOptions {
+            jdk: args.java.clone(),
+            ..PrepareOptions::default()
+        };
+        let prepared = Prepared::new(target, &options).map_err(CliError::setup)?;
+        for note in prepared.notes() {
+            eprintln!("warren: {note}");
+        }
+        Ok(Session {
+            prepared,
+            level,
+            exe,
+        })
+    }
+
+    /// A runner for sequences of at most so many faults.
+    ///
+    /// # Errors
+    /// Exit 1.
+    pub fn runner(&self, max_faults: usize) -> Result<Runner, CliError> {
+        Runner::new(
+            self.prepared.clone(),
+            RunnerConfig {
+                exe: self.exe.clone(),
+                // level: self.level,
+                map_size: MAP_SIZE,
+                max_faults,
+                background: Vec::new(),
+            },
+        )
+        .map_err(CliError::setup)
+    }
+}
+
+/// The description with what the flags change.
+fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
+    let folder = find_target(name, args.targets.as_deref()).map_err(CliError::usage)?;
+    let more: Vec<PathBuf> = args.dictionary.iter().cloned().collect();
+    let mut target = load_target(&folder, args.version.as_deref(), args.paper, &more)
+        .map_err(CliError::usage)?;
+    if !args.include.is_empty() {
+        target.include.clone_from(&args.include);
+    }
+    target.exclude.extend(args.exclude.iter().cloned());
+    Ok(target)
+}
+
+/// The level asked for, if it works; else the best one that does.
+fn level(exe: &Path, asked: Option<u8>) -> Result<Level, CliError> {
+    let Some(level) = asked.and_then(Level::from_number) else {
+        return best_level(exe).map_err(CliError::setup);
+    };
+    match detect_levels(exe).into_iter().find(|r| r.level == level) {
+        Some(r) if r.ok => Ok(level),
+        Some(r) => Err(CliError::setup(format!(
+            "isolation level {level} does not work here: {}\n  leave --level out to take the best one that works, or see `warren doctor`",
+            r.why
+        ))),
+        None => Err(CliError::setup(format!(
+            "isolation level {level} is not known"
+        ))),
+    }
+}
+
+/// Flags that a reproduce command must repeat so that it runs the same target the same way.
+#[must_use]
+pub fn reproduce_flags(args: &SetupArgs) -> Vec<String> {
+    let mut flags = Vec::new();
+    let mut put = |flag: &str, value: Option<String>| {
+        if let Some(v) = value {
+            flags.push(flag.to_owned());
+            flags.push(v);
+        }
+    };
+    let path = |p: &Option<PathBuf>| p.as_ref().map(|p| p.display().to_string());
+    put("--version", args.version.clone());
+    put("--java", path(&args.java));
+    put("--targets", path(&args.targets));
+    put("--level", args.level.map(|l| l.to_string()));
+    for glob in &args.include {
+        put("--include", Some(glob.clone()));
+    }
+    for glob in &args.exclude {
+        put("--exclude", Some(glob.clone()));
+    }
+    put("-x", path(&args.dictionary));
+    if args.paper {
+        flags.push("--paper".into());
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reproduce_command_repeats_what_changes_the_target() {
+        assert!(reproduce_flags(&SetupArgs::default()).is_empty());
+        let args = SetupArgs {
+            version: Some("3.5.8".into()),
+            paper: true,
+            level: Some(2),
+            dictionary: Some("my.dict".into()),
+            exclude: vec!["a.**".into()],
+            ..SetupArgs::default()
+        };
+        assert_eq!(
+            reproduce_flags(&args).join(" "),
+            "--version 3.5.8 --level 2 --exclude a.** -x my.dict --paper"
+        );
+    }
+}
