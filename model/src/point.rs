@@ -76,6 +76,8 @@ wire_enum! {
         Setup = 1, "setup";
         Test = 2, "test";
         Degraded = 3, "degraded";
+        /// `healed` in what a workload writes (docs/formats.md section 7).
+        #[serde(alias = "healed")]
         Heal = 4, "heal";
         Final = 5, "final";
     }
@@ -139,6 +141,10 @@ mod tests {
         for p in Phase::ALL {
             assert_eq!(Phase::from_wire(p.to_wire()), Some(*p));
         }
+        assert_eq!(
+            serde_json::from_str::<Phase>("\"healed\"").unwrap(),
+            Phase::Heal
+        );
         assert_eq!(Kind::from_wire(0), None);
         assert!("sendd".parse::<Kind>().unwrap_err().contains("msg-send"));
     }
