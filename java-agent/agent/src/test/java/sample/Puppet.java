@@ -1,0 +1,122 @@
+package sample;
+
+import java.io.BufferedReader;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.HashMap;
+import java.util.Map;
+
+/** A target driven by lines on its input: each command runs on a thread of its own name, so that one can be held. */
+public class Puppet {
+    static final Map<String, Thread> THREADS = new HashMap<>();
+    static FileOutputStream file;
+    static Socket socket;
+    static Socket accepted;
+    static ServerSocket server;
+    static int delivered;
+
+    /** What the dictionary hooks. */
+    static final class Wire {
+        final Socket to;
+
+        Wire(Socket to) {
+            this.to = to;
+        }
+
+        void send(Message m) throws IOException {
+            delivered++;
+        }
+
+        void flush(String text) throws IOException {
+            to.getOutputStream().write(text.getBytes());
+        }
+
+        String receive(byte[] into) {
+            into = null; // the argument's variable is used again: nothing may be passed for it at the exit
+            long reused = 5;
+            return "answer" + reused + (into == null ? "" : into.length);
+        }
+    }
+
+    static final class Message {
+        @Override
+        public String toString() {
+            try {
+                file.write(7); // I/O inside a hook: must make no point and no endless recursion
+            } catch (IOException e) {
+                throw new IllegalStateException(e);
+            }
+            return "message";
+        }
+    }
+
+    static void write() throws IOException {
+        file.write(1);
+    }
+
+    static void rare() throws IOException {
+        recover();
+    }
+
+    static void recover() throws IOException {
+        file.write(2);
+    }
+
+    static void asLeader() throws IOException {
+        write();
+    }
+
+    static void asFollower() throws IOException {
+        write();
+    }
+
+    static String run(String command) throws Exception {
+        switch (command) {
+            case "write": write(); return "written";
+            case "rare": rare(); return "written";
+            case "lead": asLeader(); return "led";
+            case "follow": asFollower(); return "followed";
+            case "ping": return "pong";
+            case "connect":
+                socket = new Socket(server.getInetAddress(), server.getLocalPort());
+                accepted = server.accept();
+                return "connected";
+            case "send": socket.getOutputStream().write(1); return "sent";
+            case "msg": new Wire(socket).send(new Message()); return "delivered " + delivered;
+            case "flush": new Wire(socket).flush("abc"); return "flushed";
+            case "receive": return new Wire(socket).receive(new byte[1]);
+            default: return "unknown command";
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        file = new FileOutputStream("data.bin");
+        server = new ServerSocket(0, 5, InetAddress.getByName("127.0.0.12"));
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        System.out.println("ready");
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String command = line;
+            if (command.startsWith("interrupt ")) {
+                THREADS.get(command.substring(10)).interrupt();
+                System.out.println("interrupted");
+                continue;
+            }
+            Thread t = new Thread(() -> {
+                String answer;
+                try {
+                    answer = run(command);
+                } catch (Exception e) {
+                    answer = e.getClass().getSimpleName();
+                }
+                System.out.println(answer + (Thread.currentThread().isInterrupted() ? " with interrupt" : ""));
+            }, command);
+            t.setDaemon(true);
+            THREADS.put(command, t);
+            t.start();
+        }
+    }
+}

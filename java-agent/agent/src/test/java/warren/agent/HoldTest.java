@@ -1,0 +1,239 @@
+package warren.agent;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Plan, hold, release, cuts, dictionary hooks, on a live child that is driven line by line. */
+class HoldTest {
+    private static final int TEST = 2, WRITE = 2, BEFORE = 1, B = 0x7f00000c;
+    private static final String JAVA = System.getProperty("java.home");
+    private static final String HOOK_SEND =
+            "hook sample.Puppet$Wire.send kind=msg-send message=arg0.toString() peer=this.to skippable=true";
+
+    private static Slot.Child puppet(Slot slot) throws Exception {
+        Slot.Child child = slot.start(JAVA, Slot.testClasses(), "sample.Puppet");
+        assertEquals("ready", child.line());
+        return child;
+    }
+
+    @Test
+    void aFirstEverStackIsHeldByPatternAndOnlyItsThread(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**")) {
+            Slot.Child child = puppet(slot);
+            slot.plan(0, 0, WRITE, BEFORE, 1, TEST, 0, "*.Puppet.recover\n*.Puppet.r*");
+            assertEquals("written", child.ask("rare"), "phase start: no match");
+            slot.state(TEST, 0);
+            assertEquals("written", child.ask("write"));
+            child.tell("rare");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1), "held");
+            assertEquals(1L << 32 | 1, slot.held());
+            assertEquals("pong", child.ask("ping"));
+            assertEquals("written", child.ask("write"), "others go on");
+            assertEquals("interrupted", child.ask("interrupt rare"));
+            Thread.sleep(50);
+            assertEquals("pong", child.ask("ping"), "an interrupt does not end a hold");
+            slot.release(0, 0);
+            assertEquals("written with interrupt", child.line(), "the interrupt is there again");
+            List<Slot.Event> writes = slot.events().stream().filter(e -> e.interval() == 1 << 16).toList();
+            assertEquals(List.of(0, 2, 1), writes.stream().map(Slot.Event::flags).toList(), "plain, matched, during");
+            assertEquals(slot.events().indexOf(writes.get(1)) + 1, slot.header(Slot.HELD_EVENT));
+        }
+    }
+
+    @Test
+    void aFirstEverArrivalOfAnyStackIsHeld(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**")) {
+            Slot.Child child = puppet(slot);
+            slot.state(TEST, 0);
+            slot.plan(0, 0, WRITE, BEFORE, 1, TEST, 0, "*.Puppet.recover");
+            child.tell("rare");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1), "held at the first time this stack ever was");
+            slot.release(1, 0);
+            assertEquals("IOException", child.line(), "the action was throw");
+            assertEquals(2 | 16, slot.events("recover").get(0).flags());
+        }
+    }
+
+    @Test
+    void anExactPointIsHeldAtItsOccurrenceAndInTheNextInterval(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**")) {
+            Slot.Child child = puppet(slot);
+            slot.state(TEST, 0);
+            child.ask("write");
+            long stack = slot.events("write").get(0).stack();
+            slot.plan(0, stack, WRITE, BEFORE, 3, TEST, 0, null);
+            assertEquals("written", child.ask("write"));
+            child.tell("write");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
+            assertEquals(3, slot.events("write").get(2).n());
+            slot.release(0, 0);
+            assertEquals("written", child.line());
+            assertEquals("written", child.ask("write"), "claimed once, never again");
+            slot.plan(1, stack, WRITE, BEFORE, 2, TEST, 0, null);
+            slot.state(TEST, 1);
+            assertEquals("written", child.ask("write"));
+            assertEquals(1, slot.events("write").get(4).n(), "a new interval counts from one");
+            child.tell("write");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 2));
+            slot.release(0, 1);
+            assertEquals("written", child.line());
+        }
+    }
+
+    @Test
+    void afterSilenceAnyOccurrenceIsAccepted(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**")) {
+            Slot.Child child = puppet(slot);
+            slot.state(TEST, 0);
+            child.ask("write");
+            slot.plan(0, slot.events("write").get(0).stack(), WRITE, BEFORE, 100, TEST, 0, null);
+            assertEquals("written", child.ask("write"));
+            slot.acceptLess();
+            child.tell("write");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
+            slot.release(0, 0);
+            assertEquals("written", child.line());
+        }
+    }
+
+    @Test
+    void rolesComeFromFramesAndPatternsAskForThem(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "role leader *.asLeader", "role follower *.asFollower")) {
+            Slot.Child child = puppet(slot);
+            slot.state(TEST, 0);
+            slot.plan(0, 0, WRITE, BEFORE, 1, TEST, 1, "*.Puppet.write");
+            assertEquals("followed", child.ask("follow"));
+            assertEquals(2, slot.header(Slot.ROLE));
+            assertEquals("written", child.ask("write"), "still a follower");
+            child.tell("lead");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
+            assertEquals(1, slot.header(Slot.ROLE));
+            assertEquals(List.of(2, 2, 1), slot.events("write").stream().map(Slot.Event::role).toList());
+            slot.release(0, 0);
+            assertEquals("led", child.line());
+        }
+    }
+
+    @Test
+    void aCutInModeThrowBreaksOldAndNewConnections(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**")) {
+            Slot.Child child = puppet(slot);
+            assertEquals("connected", child.ask("connect"));
+            assertEquals("sent", child.ask("send"));
+            slot.cut(B, 1);
+            assertEquals("SocketException", child.ask("send"));
+            assertEquals("SocketException", child.ask("connect"));
+            slot.cut(B, 0);
+            assertEquals("sent", child.ask("send"), "healed");
+            assertEquals("connected", child.ask("connect"));
+            assertEquals(List.of(0, 16, 0), slot.events("run").stream().filter(e -> e.kind().equals("send")).map(Slot.Event::flags).toList());
+        }
+    }
+
+    @Test
+    void aMessageIsLostWholeAndOnlyWhereItCanBe(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**", HOOK_SEND)) {
+            Slot.Child child = puppet(slot);
+            child.ask("connect");
+            assertEquals("delivered 1", child.ask("msg"));
+            slot.cut(B, 2);
+            assertEquals("delivered 1", child.ask("msg"), "skipped");
+            assertEquals("sent", child.ask("send"), "a JRE send is never swallowed");
+            slot.cut(B, 0);
+            slot.state(TEST, 0);
+            slot.plan(0, 0, 9, BEFORE, 1, TEST, 0, "");
+            child.tell("msg");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
+            slot.release(2, 0);
+            assertEquals("delivered 1", child.line(), "lost by the action of its own hold");
+            assertEquals("delivered 2", child.ask("msg"));
+            List<Slot.Event> sent = slot.events("send");
+            assertEquals(List.of(0, 8, 2 | 8, 1), sent.stream().map(Slot.Event::flags).toList());
+            assertEquals("message", sent.get(0).detail());
+            assertTrue(sent.get(0).peer().startsWith("127.0.0.12:"), sent.get(0).peer());
+        }
+    }
+
+    @Test
+    void ioInsideAHookMakesNoPoint(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, HOOK_SEND)) {
+            Slot.Child child = puppet(slot);
+            child.ask("connect");
+            assertEquals("delivered 1", child.ask("msg"));
+            assertEquals(List.of("msg-send before message"), slot.events("send").stream().map(Object::toString).toList());
+            assertTrue(slot.events("toString").isEmpty());
+            assertEquals(0, slot.header(Slot.ERRORS));
+        }
+    }
+
+    @Test
+    void belowAMessageTheSocketMakesNoPointButCountsBytes(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "hook sample.Puppet$Wire.flush kind=msg-send place=both message=arg0 peer=this.to",
+                "hook sample.Puppet$Wire.receive kind=msg-receive message=ret peer=arg0")) {
+            Slot.Child child = puppet(slot);
+            child.ask("connect");
+            assertEquals("flushed", child.ask("flush"));
+            assertEquals("answer5", child.ask("receive"));
+            assertEquals(List.of("msg-send before abc", "msg-send after abc"),
+                    slot.events("flush").stream().map(Object::toString).toList());
+            assertEquals(List.of("msg-receive after answer5"), slot.events("receive").stream().map(Object::toString).toList());
+            assertEquals(3, slot.header(Slot.BYTES_SENT));
+            assertTrue(slot.events().stream().noneMatch(e -> e.kind().equals("send")));
+        }
+    }
+
+    @Test
+    void backgroundStacksAreCountedAlwaysAndRecordedAtPowersOfTwo(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "background *.Puppet.write")) {
+            Slot.Child child = puppet(slot);
+            for (int i = 0; i < 9; i++) {
+                child.ask("write");
+            }
+            assertEquals(List.of(1, 2, 4, 8), slot.events("write").stream().map(Slot.Event::n).toList());
+            assertEquals(4, slot.events("write").get(0).flags());
+            slot.state(TEST, 0);
+            slot.plan(0, slot.events("write").get(0).stack(), WRITE, BEFORE, 3, TEST, 0, null);
+            child.ask("write");
+            child.ask("write");
+            child.tell("write");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1), "a point of a background stack can be met");
+            slot.release(0, 0);
+            child.line();
+            assertEquals(3, slot.events("write").get(6).n(), "and is then recorded");
+        }
+    }
+
+    @Test
+    void aRebootedNodeGoesOnInTheSamePage(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**")) {
+            for (int i = 1; i <= 2; i++) {
+                Slot.Child child = puppet(slot);
+                child.ask("write");
+                child.process.destroyForcibly().waitFor();
+                assertEquals(i, slot.header(Slot.INCARNATION));
+            }
+            List<Slot.Event> writes = slot.events("write");
+            assertEquals(List.of(1, 2), writes.stream().map(Slot.Event::n).toList());
+            assertEquals(List.of(1, 2), writes.stream().map(Slot.Event::incarnation).toList());
+        }
+    }
+
+    @Test
+    void aFullEventArrayIsCountedAndBlocksNothing(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, 4, "include sample.**")) {
+            Slot.Child child = puppet(slot);
+            for (int i = 0; i < 9; i++) {
+                assertEquals("written", child.ask("write"));
+            }
+            assertEquals(4, slot.events().size());
+            assertTrue(slot.header(Slot.EVENTS_DROPPED) >= 6);
+            assertFalse(slot.header(Slot.ERRORS) > 0);
+        }
+    }
+}
