@@ -29,7 +29,8 @@ final class Election {
     /** Returns when there is a leader to follow, or this node has won. */
     void look() throws Exception {
         won = 0;
-        long wait = 40 + 90L * node.order + random.nextInt(20);
+        // The first time nodes of one start need not race each other.
+        long wait = 40 + (node.store.epoch == 0 ? 200L : 90L) * node.order + random.nextInt(20);
         while (true) {
             leader = node.awaitLeader(wait);
             if (leader != null) {

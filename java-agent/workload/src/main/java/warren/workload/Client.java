@@ -58,8 +58,8 @@ public final class Client {
     }
 
     /**
-     * The open session if it is usable; else a new one at the next living server (one try, which may throw). Clients start at
-     * different servers.
+     * The open session if it is usable; else the same one or a new one at the next living server (one try, which may throw).
+     * Clients start at different servers.
      */
     public Session session(long timeoutMs) throws Exception {
         if (session != null && session.usable()) {
@@ -70,12 +70,26 @@ public final class Client {
         for (int i = 1; i <= run.nodes.size() && (next == null || !next.alive()); i++) {
             next = run.nodes.get(Math.floorMod(from + i, run.nodes.size()));
         }
+        if (session != null) {
+            // Remembered before the try, so that the next one goes to the next server.
+            server = next;
+            switch (run.driver.resume(this, session, next, timeoutMs)) {
+                case MOVED:
+                    moved(next);
+                    return session;
+                case EXPIRED:
+                    expired();
+                    break;
+                default:
+                    break;
+            }
+        }
         server = next;
         return open(next, timeoutMs);
     }
 
     /** Another server has taken over the open session. */
-    public void moved(Node to) {
+    private void moved(Node to) {
         server = to;
         run.history.move(name, session.id(), to.name);
     }

@@ -12,6 +12,21 @@ public abstract class Driver {
     /** Opens a session at one server. Throws when it cannot be had in time; must leave nothing behind then. */
     public abstract Session open(Client client, Node at, long timeoutMs) throws Exception;
 
+    /** What became of a session whose connection broke. */
+    public enum Resumed {
+        /** It goes on at the server asked. */
+        MOVED,
+        /** The system has ended it. */
+        EXPIRED,
+        /** This system has no such thing: a new one is opened. */
+        NO
+    }
+
+    /** Tries to go on with a session that is no longer usable at another server. May throw: then it is tried elsewhere. */
+    public Resumed resume(Client client, Session session, Node at, long timeoutMs) throws Exception {
+        return Resumed.NO;
+    }
+
     /** Before GO, with a session open for every client: what the steps and the traffic need. */
     public void setup(Runner run) throws Exception {
     }

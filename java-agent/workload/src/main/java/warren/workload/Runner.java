@@ -268,7 +268,6 @@ public final class Runner {
             try {
                 driver.traffic(client);
             } catch (Exception e) {
-                client.drop();
                 client.fruitless();
                 LockSupport.parkNanos(PACE_NS);
             }
@@ -373,7 +372,14 @@ public final class Runner {
         List<Thread> threads = new ArrayList<>();
         for (final Client client : clients) {
             if (!leftBehind(client)) {
-                threads.add(start("close-" + client.name, client::close));
+                threads.add(start("close-" + client.name, () -> {
+                    try {
+                        client.session(operationMs);
+                    } catch (Exception e) {
+                        // it will expire
+                    }
+                    client.close();
+                }));
             }
         }
         join(threads, System.nanoTime() + operationMs * 1_000_000L);
