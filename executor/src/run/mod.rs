@@ -1,18 +1,48 @@
 //! One run from left to right: slot, cluster, workload, faults, checks, collection (docs/ARCHITECTURE.md, "One run").
+//!
+//! Called by the fuzzer's executor, `replay` and `bench`. What the cluster does is in the record; only what is wrong with us or
+//! with the request is an error.
 
+mod background;
+mod cluster;
+mod collect;
+mod drive;
+mod flow;
 mod options;
+mod prober;
+mod questions;
+mod templates;
+mod watcher;
 
+pub use background::learn_background;
 pub use options::{NodeProgress, NodeStatus, ProgressFn, RunError, RunOptions, RunProgress};
 
+use crate::controller::{Controller, Limits};
 use crate::prepare::Prepared;
+use crate::slot::{Level, Slot, SlotConfig};
+use cluster::Cluster;
+use drive::Drive;
+use flow::Flow;
+use prober::Prober;
 use std::path::PathBuf;
-use warren_model::{ClusterShape, FaultSequence, Rules, RunProduct, StackId};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use warren_model::record::RECORD_VERSION;
+use warren_model::{
+    ClusterShape, ClusterState, CrashStyle, CutHow, Fault, FaultSequence, Rules, RunProduct,
+    RunRecord, StackId, Who,
+};
+
+/// Bytes of a coverage map unless a target needs more.
+pub const MAP_SIZE: usize = 65536;
 
 /// What all runs of one runner share.
 #[derive(Clone, Debug)]
 pub struct RunnerConfig {
-    /// The program that answers to `__slot-init` and `__slot-launcher`.
+    /// The program that answers to `__slot-init`.
     pub exe: PathBuf,
+    pub level: Level,
     /// Bytes of the coverage map: a power of two.
     pub map_size: usize,
     /// Most faults in a sequence.
@@ -21,12 +51,29 @@ pub struct RunnerConfig {
     pub background: Vec<StackId>,
 }
 
-/// Makes runs of one prepared target, one at a time. Cheap to make; two runners may work side by side.
+impl RunnerConfig {
+    /// The usual settings.
+    #[must_use]
+    pub fn new(exe: impl Into<PathBuf>, level: Level) -> Self {
+        RunnerConfig {
+            exe: exe.into(),
+            level,
+            map_size: MAP_SIZE,
+            max_faults: 10,
+            background: Vec::new(),
+        }
+    }
+}
+
+/// Makes runs of one prepared target. Cheap to make; two runners may work side by side.
 pub struct Runner {
     prepared: Prepared,
     config: RunnerConfig,
     shape: ClusterShape,
     rules: Rules,
+    /// The coverage map was seen to fill: no need to look again.
+    map_fills: AtomicBool,
+    cuts: OnceLock<Result<(), String>>,
 }
 
 impl Runner {
@@ -35,10 +82,10 @@ impl Runner {
     /// # Errors
     /// A map size that is no power of two.
     pub fn new(prepared: Prepared, config: RunnerConfig) -> Result<Self, RunError> {
-        if !config.map_size.is_power_of_two() {
+        if !config.map_size.is_power_of_two() || config.map_size < 4096 {
             return Err(RunError::io(
                 "the coverage map",
-                format!("{} bytes is no power of two", config.map_size),
+                format!("{} bytes is no power of two from 4096 on", config.map_size),
             ));
         }
         let shape = prepared.target().shape(config.max_faults);
@@ -48,6 +95,8 @@ impl Runner {
             config,
             shape,
             rules,
+            map_fills: AtomicBool::new(false),
+            cuts: OnceLock::new(),
         })
     }
 
@@ -71,14 +120,28 @@ impl Runner {
 
     /// The settings shared by all runs.
     #[must_use]
+    pub fn config(&self) -> &RunnerConfig {
+        &self.config
+    }
+
+    /// Changes them between runs (map size, background).
     pub fn config_mut(&mut self) -> &mut RunnerConfig {
         &mut self.config
     }
 
-    /// Kernel cuts (`drop`, style `machine`) work here: strategies may draw them.
+    /// Whether kernel cuts (`drop`, style `machine`) work here, else why not: strategies may draw them or not. The first call
+    /// opens a slot.
     #[must_use]
-    pub fn kernel_cuts(&self) -> bool {
-        false
+    pub fn kernel_cuts(&self) -> Result<(), String> {
+        self.cuts
+            .get_or_init(|| {
+                let config = SlotConfig::new(&self.config.exe, self.config.level);
+                match Slot::open(&config) {
+                    Ok(slot) => slot.kernel_cuts(),
+                    Err(e) => Err(e.to_string()),
+                }
+            })
+            .clone()
     }
 
     /// One run on a fresh cluster.
@@ -87,17 +150,180 @@ impl Runner {
     /// [`RunError`] only for what is wrong with us or the request; whatever the cluster does is in the record.
     pub fn run(
         &self,
-        _sequence: &FaultSequence,
-        _options: &RunOptions,
+        sequence: &FaultSequence,
+        options: &RunOptions,
     ) -> Result<RunProduct, RunError> {
-        Err(RunError::Slot("not wired yet".into()))
+        let began = Instant::now();
+        self.check(sequence)?;
+        let slot = self.open_slot()?;
+        if let Err(why) = slot.kernel_cuts() {
+            refuse_kernel_faults(sequence, &why)?;
+        }
+        let _ = self.cuts.set(slot.kernel_cuts());
+        let mut product = RunProduct {
+            record: RunRecord {
+                version: RECORD_VERSION,
+                seed: options.seed,
+                sequence: Some(sequence.clone()),
+                ..RunRecord::default()
+            },
+            ..RunProduct::default()
+        };
+        self.with_drive(&slot, sequence, options, began, |drive| {
+            product.record.times.slot = ms(began);
+            let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
+            Flow::new(drive, &mut product).run(sequence, check_map)
+        })?;
+        if product.coverage.iter().any(|b| *b != 0) {
+            self.map_fills.store(true, Ordering::Relaxed);
+        }
+        slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
+        product.record.times.total = ms(began);
+        Ok(product)
+    }
+
+    fn open_slot(&self) -> Result<Slot, RunError> {
+        let names = self.shape.nodes().map(ToString::to_string);
+        let config = SlotConfig::new(&self.config.exe, self.config.level).names(names);
+        Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))
+    }
+
+    /// A cluster in the slot with its loop and its prober thread, for as long as `work` takes.
+    fn with_drive<T>(
+        &self,
+        slot: &Slot,
+        sequence: &FaultSequence,
+        options: &RunOptions,
+        began: Instant,
+        work: impl FnOnce(&mut Drive<'_, '_>) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        let mut cluster = Cluster::new(
+            &self.prepared,
+            options,
+            slot,
+            self.config.map_size,
+            &self.config.background,
+        )?;
+        let questions = cluster.questions.clone();
+        let prober = Arc::new(Prober::default());
+        let limits = Limits {
+            fault_wait: options.fault_wait,
+            idle: options.idle,
+            max_hold: options.max_hold,
+        };
+        let mut shape = self.shape.clone();
+        shape.max_faults = shape.max_faults.max(sequence.faults.len());
+        let controller = Controller::new(
+            sequence.faults.clone(),
+            shape,
+            limits,
+            crate::slot::now_ns(),
+        );
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| prober.work(slot, &questions));
+            let mut drive = Drive::new(
+                &mut cluster,
+                controller,
+                &prober,
+                began,
+                sequence.faults.len(),
+            );
+            let result = work(&mut drive);
+            prober.stop();
+            let _ = asking.join();
+            result
+        })
+    }
+
+    /// What can be refused before anything starts.
+    fn check(&self, sequence: &FaultSequence) -> Result<(), RunError> {
+        let target = &self.prepared.target().name;
+        if sequence.target != *target {
+            return Err(RunError::WrongTarget {
+                found: sequence.target.clone(),
+                target: target.clone(),
+            });
+        }
+        let mut state = ClusterState::default();
+        for (i, f) in sequence.faults.iter().enumerate() {
+            if !resolved(&f.fault) {
+                // Roles and peers are known only when the fault comes: the controller asks then.
+                break;
+            }
+            let executing = match &f.at {
+                warren_model::At::Exact(p) => Some(&p.node),
+                _ => None,
+            };
+            if executing.is_none() && needs_executing(&f.fault) {
+                break;
+            }
+            let mut shape = self.shape.clone();
+            shape.max_faults = shape.max_faults.max(sequence.faults.len());
+            match shape.apply(&state, executing, &f.fault) {
+                Ok(next) => state = next,
+                Err(violation @ warren_model::Violation::Unresolved(_)) => {
+                    let _ = violation;
+                    break;
+                }
+                Err(violation) => {
+                    return Err(RunError::Illegal {
+                        index: i + 1,
+                        violation,
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 }
 
-/// Stacks whose count grows while the ready cluster is idle; kept in the cache by the content of the target.
-///
-/// # Errors
-/// As [`Runner::run`].
-pub fn learn_background(_runner: &Runner) -> Result<Vec<StackId>, RunError> {
-    Err(RunError::Slot("not wired yet".into()))
+fn resolved(fault: &Fault) -> bool {
+    match fault {
+        Fault::Crash { who, .. } | Fault::Reboot { who } => !matches!(who, Who::Role(_)),
+        Fault::PartitionStart { who, .. } => who
+            .cut
+            .iter()
+            .chain(&who.from)
+            .chain(&who.bridge)
+            .all(|m| matches!(m, warren_model::Member::Node(_))),
+        Fault::PartitionStop => true,
+    }
+}
+
+fn needs_executing(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Crash {
+            who: Who::Executing,
+            ..
+        } | Fault::Reboot {
+            who: Who::Executing
+        }
+    )
+}
+
+/// A sequence that needs kernel rules where there are none is refused, never changed silently.
+fn refuse_kernel_faults(sequence: &FaultSequence, why: &str) -> Result<(), RunError> {
+    for (i, f) in sequence.faults.iter().enumerate() {
+        let needs = match &f.fault {
+            Fault::PartitionStart {
+                how: CutHow::Drop, ..
+            } => "a cut by how = \"drop\"",
+            Fault::Crash {
+                style: CrashStyle::Machine,
+                ..
+            } => "crash style \"machine\"",
+            _ => continue,
+        };
+        return Err(RunError::Unavailable {
+            index: i + 1,
+            needs,
+            why: why.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn ms(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

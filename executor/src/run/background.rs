@@ -1,0 +1,101 @@
+//! Background stacks: those whose count grows while the ready cluster is idle (design: I/O point identity). Once a target.
+
+use super::Runner;
+use super::flow::Flow;
+use super::options::{RunError, RunOptions};
+use crate::link::{NodeReading, occ_key};
+use crate::slot::now_ns;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use warren_model::{FaultSequence, RunProduct, StackId};
+
+/// How long the idle cluster is watched.
+const IDLE: Duration = Duration::from_secs(5);
+/// What the start leaves behind settles first.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// Stacks whose count grows while the ready cluster, with its clients connected, is idle for 5 s. Kept in the cache by the
+/// content of the target, so later starts learn nothing anew.
+///
+/// # Errors
+/// As [`Runner::run`]; a cluster that does not become ready.
+pub fn learn_background(runner: &Runner) -> Result<Vec<StackId>, RunError> {
+    let file = runner
+        .prepared()
+        .cache()
+        .join("background")
+        .join(format!("{}.txt", runner.prepared().key()));
+    if let Ok(text) = std::fs::read_to_string(&file) {
+        let known: Result<Vec<StackId>, String> = text.lines().map(str::parse).collect();
+        if let Ok(stacks) = known {
+            return Ok(stacks);
+        }
+    }
+    let stacks = watch(runner)?;
+    let text: String = stacks.iter().map(|s| format!("{s}\n")).collect();
+    let write = || -> std::io::Result<()> {
+        if let Some(parent) = file.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let part = file.with_extension(format!("part{}", std::process::id()));
+        std::fs::write(&part, text)?;
+        std::fs::rename(&part, &file)
+    };
+    write().map_err(|e| RunError::io(format!("writing {}", file.display()), e))?;
+    Ok(stacks)
+}
+
+fn watch(runner: &Runner) -> Result<Vec<StackId>, RunError> {
+    let began = Instant::now();
+    let sequence = FaultSequence::empty(&runner.prepared().target().name);
+    let options = RunOptions::default();
+    let slot = runner.open_slot()?;
+    let mut product = RunProduct::default();
+    let stacks = runner.with_drive(&slot, &sequence, &options, began, |drive| {
+        Flow::new(drive, &mut product).boot(&sequence)?;
+        if let Some(why) = product
+            .record
+            .not_stable
+            .take()
+            .or(product.record.workload_error.take())
+        {
+            return Err(RunError::io("learning background stacks", why));
+        }
+        let wait = |drive: &mut super::drive::Drive<'_, '_>, d: Duration| {
+            let until = now_ns() + u64::try_from(d.as_nanos()).unwrap_or(0);
+            drive.until(until, |_| false)
+        };
+        wait(drive, SETTLE)?;
+        let before: Vec<BTreeMap<u64, u64>> = totals(drive.cluster);
+        wait(drive, IDLE)?;
+        let after = totals(drive.cluster);
+        let mut grown: BTreeSet<u64> = BTreeSet::new();
+        for (b, a) in before.iter().zip(&after) {
+            for (key, count) in a {
+                if b.get(key).is_none_or(|old| count > old) {
+                    grown.insert(*key);
+                }
+            }
+        }
+        let mut stacks = BTreeSet::new();
+        for node in &drive.cluster.nodes {
+            let reading: NodeReading = node.page.read_all();
+            for e in &reading.events {
+                if grown.contains(&occ_key(e.stack, e.kind, e.place)) {
+                    stacks.insert(e.stack);
+                }
+            }
+        }
+        Ok(stacks.into_iter().collect::<Vec<_>>())
+    });
+    slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
+    stacks
+}
+
+fn totals(cluster: &super::cluster::Cluster<'_>) -> Vec<BTreeMap<u64, u64>> {
+    cluster
+        .nodes
+        .iter()
+        .map(|n| n.page.totals().into_iter().collect())
+        .collect()
+}

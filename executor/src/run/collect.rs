@@ -1,0 +1,266 @@
+//! Everything a run leaves behind, read once all its processes are dead: pages, history, observations, logs, files.
+
+use super::cluster::{Cluster, CutEnded};
+use super::drive::{Drive, KillMade};
+use crate::link::{NodeReading, Word, merge_trace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path};
+use warren_model::{
+    FaultSequence, HistoryEvent, Injected, KillLatency, NodeName, Observation, RunProduct, Trace,
+};
+
+/// Events of a killed node later than this after the signal are counted.
+const LATE_NS: u64 = 2_000_000;
+/// Longest log kept of one node, bytes from its end.
+const LOG_MAX: usize = 8 << 20;
+/// Most warnings of one node in a record.
+const WARNINGS_MAX: usize = 20;
+
+/// Fills the product from the slot's files and pages. Never fails: what cannot be read is said in the record.
+pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
+    let cluster = &*drive.cluster;
+    let target = cluster.prepared.target();
+    let readings: Vec<(NodeName, NodeReading)> = cluster
+        .nodes
+        .iter()
+        .map(|n| (n.name.clone(), n.page.read_all()))
+        .collect();
+    let (trace, places) = merge_trace(&readings, target.dictionary.role_names());
+    warnings(cluster, &readings, product);
+    product.coverage = cluster.coverage.copy(0, cluster.coverage.len());
+    product.history = lines(
+        &cluster.slot.root().join("history.jsonl"),
+        "history.jsonl",
+        &mut product.broken_lines,
+    );
+    product.observations = lines(
+        &cluster.slot.root().join("observations.jsonl"),
+        "observations.jsonl",
+        &mut product.broken_lines,
+    );
+    product.observations.append(&mut drive.epochs);
+    let cluster = &*drive.cluster;
+    for n in &cluster.nodes {
+        let mut text = String::new();
+        for file in &target.logs {
+            text.push_str(&end_of(&n.dir.join(file), LOG_MAX));
+        }
+        if text.contains("java.lang.OutOfMemoryError") && product.record.void.is_none() {
+            product.record.void = Some(format!("{} ran out of memory", n.name));
+        }
+        product.logs.insert(n.name.clone(), text);
+        for file in &target.collect {
+            let inside = Path::new(file)
+                .components()
+                .all(|c| matches!(c, Component::Normal(_)));
+            if let Some(bytes) = inside
+                .then(|| std::fs::read(n.dir.join(file)).ok())
+                .flatten()
+            {
+                product
+                    .collected
+                    .push((format!("{}/{file}", n.name), bytes));
+            }
+        }
+    }
+    product
+        .logs
+        .insert(NodeName::from("workload"), workload_log(cluster));
+    let record = &mut product.record;
+    for done in drive.controller.done() {
+        let event = done.event.as_ref().and_then(|(node, index)| {
+            let i = cluster.index(node)?;
+            places.get(&(i, *index)).copied()
+        });
+        let kill = drive
+            .kills
+            .get(&done.index)
+            .map(|k| latency(k, done.t_reached, &trace));
+        record.injected.push(Injected {
+            index: done.index,
+            matched: done.matched.clone(),
+            event,
+            t_reached: done.t_reached,
+            t_done: done.t_done,
+            late: done.late,
+            drift: done.drift,
+            kill,
+        });
+    }
+    record.not_injected = drive.controller.not_injected().cloned();
+    if let Some(asked) = &record.sequence {
+        record.matched = Some(FaultSequence {
+            faults: record.injected.iter().map(|i| i.matched.clone()).collect(),
+            roles: record
+                .matched
+                .as_ref()
+                .map(|m| m.roles.clone())
+                .unwrap_or_default(),
+            ..asked.clone()
+        });
+    }
+    record.exits.append(&mut drive.exits);
+    if record.void.is_none() {
+        record.void = drive.void.take();
+    }
+    record.incarnations = cluster
+        .nodes
+        .iter()
+        .flat_map(|n| n.incarnations.iter().cloned())
+        .collect();
+    record.cut_heal_ms = cluster
+        .cuts_ended
+        .iter()
+        .filter_map(|c| heal_ms(c, cluster, &trace))
+        .collect();
+    product.trace = trace;
+}
+
+fn latency(k: &KillMade, reached: u64, trace: &Trace) -> KillLatency {
+    let late = trace
+        .events
+        .iter()
+        .filter(|e| {
+            usize::from(e.node) == k.node
+                && e.incarnation == k.incarnation
+                && e.t_ns > k.sent + LATE_NS
+        })
+        .count();
+    KillLatency {
+        signal_us: k.sent.saturating_sub(reached) / 1000,
+        reap_us: k.reaped.map_or(0, |r| r.saturating_sub(k.sent) / 1000),
+        late_events: u32::try_from(late).unwrap_or(u32::MAX),
+    }
+}
+
+/// From the end of a cut to the first bytes that came through between its sides.
+fn heal_ms(c: &CutEnded, cluster: &Cluster<'_>, trace: &Trace) -> Option<u64> {
+    let side = |names: &BTreeSet<NodeName>, node: &NodeName| names.contains(node);
+    trace
+        .events
+        .iter()
+        .find(|e| {
+            let receives = matches!(
+                e.kind,
+                warren_model::Kind::Receive | warren_model::Kind::MsgReceive
+            );
+            if e.t_ns < c.until || !receives {
+                return false;
+            }
+            let me = &trace.nodes[usize::from(e.node)];
+            let Some(peer) = trace.text(e.peer).and_then(|t| cluster.node_of_peer(t)) else {
+                return false;
+            };
+            (side(&c.cut.side, me) && side(&c.cut.other, &peer.name))
+                || (side(&c.cut.other, me) && side(&c.cut.side, &peer.name))
+        })
+        .map(|e| (e.t_ns - c.until) / 1_000_000)
+}
+
+fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut RunProduct) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for ((name, r), n) in readings.iter().zip(&cluster.nodes) {
+        let classes = n.page.word(Word::Classes);
+        p.record.classes = p.record.classes.max(classes);
+        let unbound = n.page.word(Word::Unbound);
+        p.record.unbound += unbound;
+        for (word, what) in [
+            (Word::EventsDropped, "events did not fit"),
+            (Word::InternDropped, "stacks or texts did not fit"),
+            (
+                Word::Unbound,
+                "connections could not be bound to the node's address",
+            ),
+            (Word::ClassFailures, "classes could not be transformed"),
+            (Word::Errors, "exceptions inside hooks"),
+            (
+                Word::VirtualHeld,
+                "virtual thread was held (it pins its carrier)",
+            ),
+        ] {
+            let count = n.page.word(word);
+            if count > 0 {
+                p.record.warnings.push(format!("{name}: {count} {what}"));
+            }
+        }
+        if r.holes > 0 {
+            p.record
+                .warnings
+                .push(format!("{name}: {} half-written events", r.holes));
+        }
+        for text in r.texts.values() {
+            if let Some(w) = text.strip_prefix("warning: ") {
+                *seen.entry(w.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    for (text, nodes) in seen.into_iter().take(WARNINGS_MAX) {
+        p.record.warnings.push(format!("{text} (on {nodes} nodes)"));
+    }
+}
+
+fn workload_log(cluster: &Cluster<'_>) -> String {
+    end_of(&cluster.slot.root().join("workload/stdout"), LOG_MAX)
+}
+
+/// The last `max` bytes of a file as text; empty when it is not there.
+fn end_of(path: &Path, max: usize) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(max)..]).into_owned()
+}
+
+/// A JSON line that is read leniently: `healed` is the workload's word for phase `heal`.
+trait Line: serde::de::DeserializeOwned {}
+impl Line for HistoryEvent {}
+impl Line for Observation {}
+
+fn lines<T: Line>(path: &Path, name: &str, broken: &mut Vec<String>) -> Vec<T> {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let mut out = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let parsed = serde_json::from_str::<serde_json::Value>(line).and_then(|mut v| {
+            if v.get("phase").and_then(|p| p.as_str()) == Some("healed") {
+                v["phase"] = "heal".into();
+            }
+            serde_json::from_value::<T>(v)
+        });
+        match parsed {
+            Ok(x) => out.push(x),
+            Err(e) => broken.push(format!("{name}:{}: {e}", i + 1)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_model::Phase;
+
+    #[test]
+    fn lines_are_read_leniently_and_broken_ones_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.jsonl");
+        std::fs::write(
+            &path,
+            "{\"ev\":\"phase\",\"phase\":\"healed\",\"t_ns\":5}\n{\"ev\":\"done\",\"id\":1,\"t_ns\":2,\"outcome\":\"ok\",\"extra\":1}\n{\"ev\":\"inv",
+        )
+        .unwrap();
+        let mut broken = Vec::new();
+        let got: Vec<HistoryEvent> = lines(&path, "history.jsonl", &mut broken);
+        assert_eq!(
+            got[0],
+            HistoryEvent::Phase {
+                phase: Phase::Heal,
+                t_ns: 5
+            }
+        );
+        assert!(matches!(&got[1], HistoryEvent::Done(d) if d.id == 1));
+        assert_eq!((got.len(), broken.len()), (2, 1));
+        assert!(broken[0].starts_with("history.jsonl:3"));
+    }
+}

@@ -1,0 +1,513 @@
+//! The loop that watches a run and carries out what the controller says: claims, deaths, probes in; kills, spawns, cuts out.
+//!
+//! One thread, 0.2 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
+
+use super::cluster::Cluster;
+use super::options::{NodeProgress, NodeStatus, RunError, RunProgress};
+use super::prober::{Prober, Wanted};
+use super::watcher::Watcher;
+use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
+use crate::link::{Claim, ReleaseAction};
+use crate::slot::now_ns;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use warren_model::{At, Exit, Observation, Phase};
+
+/// How often HELD is looked at.
+const TURN: Duration = Duration::from_micros(200);
+/// How often the slower things are looked at.
+const TICK_NS: u64 = 5_000_000;
+const PROGRESS_NS: u64 = 100_000_000;
+/// How long the winner of a claim may take to say where it is.
+const CLAIM_NS: u64 = 20_000_000;
+
+/// A kill of ours that belongs to a fault.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KillMade {
+    pub node: usize,
+    pub incarnation: u8,
+    pub sent: u64,
+    pub reaped: Option<u64>,
+}
+
+/// The run as it goes on.
+pub(super) struct Drive<'r, 'a> {
+    pub cluster: &'r mut Cluster<'a>,
+    pub controller: Controller,
+    pub phase: Phase,
+    pub prober: &'r Prober,
+    pub exits: Vec<Exit>,
+    pub epochs: Vec<Observation>,
+    pub kills: BTreeMap<usize, KillMade>,
+    pub void: Option<String>,
+    /// The workload process has ended: its status, for people.
+    pub workload_gone: Option<String>,
+    /// End of the run, ns.
+    pub deadline: u64,
+    pub began: Instant,
+    pub asked: usize,
+    /// Set once tearing down: an exit now is never a finding.
+    pub ending: bool,
+    watcher: Watcher,
+    /// Claims up to this fault have been handled.
+    handled: usize,
+    queue: VecDeque<Seen>,
+    last_tick: u64,
+    last_progress: u64,
+    shown: Option<RunProgress>,
+}
+
+impl<'r, 'a> Drive<'r, 'a> {
+    pub fn new(
+        cluster: &'r mut Cluster<'a>,
+        controller: Controller,
+        prober: &'r Prober,
+        began: Instant,
+        asked: usize,
+    ) -> Self {
+        let limit = u64::try_from(cluster.options.limit.as_nanos()).unwrap_or(u64::MAX);
+        Drive {
+            cluster,
+            controller,
+            phase: Phase::Start,
+            prober,
+            exits: Vec::new(),
+            epochs: Vec::new(),
+            kills: BTreeMap::new(),
+            void: None,
+            workload_gone: None,
+            deadline: now_ns().saturating_add(limit),
+            began,
+            asked,
+            ending: false,
+            watcher: Watcher::default(),
+            handled: 0,
+            queue: VecDeque::new(),
+            last_tick: 0,
+            last_progress: 0,
+            shown: None,
+        }
+    }
+
+    /// Enters a phase.
+    pub fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.cluster
+            .run_page
+            .set_state(phase, self.controller.current());
+        self.show(true);
+    }
+
+    /// Past the run's limit.
+    pub fn over(&self) -> bool {
+        now_ns() > self.deadline
+    }
+
+    fn stopping(&self) -> bool {
+        self.cluster.options.stop.load(Ordering::Relaxed)
+    }
+
+    /// Every node that is not dead serves.
+    pub fn all_serve(&self) -> bool {
+        self.cluster
+            .nodes
+            .iter()
+            .all(|n| !n.alive() || matches!(n.status, NodeStatus::Serving | NodeStatus::Held))
+    }
+
+    /// Turns until the condition holds (true), or until `deadline` or the stop flag (false).
+    pub fn until(
+        &mut self,
+        deadline: u64,
+        mut holds: impl FnMut(&Self) -> bool,
+    ) -> Result<bool, RunError> {
+        loop {
+            self.turn()?;
+            if holds(self) {
+                return Ok(true);
+            }
+            if now_ns() > deadline || self.stopping() {
+                return Ok(false);
+            }
+            std::thread::sleep(TURN);
+        }
+    }
+
+    /// Something has been seen.
+    pub fn see(&mut self, seen: Seen) -> Result<(), RunError> {
+        self.queue.push_back(seen);
+        self.work()
+    }
+
+    /// One look at everything.
+    pub fn turn(&mut self) -> Result<(), RunError> {
+        let now = now_ns();
+        self.look_for_claims()?;
+        self.look_for_exits();
+        self.work()?;
+        if now.saturating_sub(self.last_tick) >= TICK_NS {
+            self.last_tick = now;
+            self.look_for_answers();
+            for (i, role) in self.cluster.changed_roles() {
+                let name = self.cluster.nodes[i].name.clone();
+                self.controller.set_role(&name, role.as_deref());
+            }
+            if !self.controller.finished() {
+                let awaited = self.controller.awaited().map(|f| f.at.clone());
+                self.watcher.look(
+                    self.cluster,
+                    self.controller.current(),
+                    awaited.as_ref(),
+                    now,
+                );
+                let watch = Watch {
+                    arrivals: self.watcher.arrivals,
+                    last_arrival: self.watcher.last_arrival,
+                    last_event: self.watcher.last_event,
+                    workload_over: self.phase > Phase::Test
+                        || (self.phase == Phase::Test
+                            && (self.workload_gone.is_some()
+                                || self.cluster.workload_page.done(crate::link::Command::Go))),
+                    limit: now > self.deadline,
+                    stopped: self.stopping(),
+                };
+                self.queue.push_back(Seen::Tick(watch));
+                self.work()?;
+            }
+            self.show(false);
+        }
+        Ok(())
+    }
+
+    fn work(&mut self) -> Result<(), RunError> {
+        while let Some(seen) = self.queue.pop_front() {
+            for action in self.controller.on(seen, now_ns()) {
+                self.carry_out(action)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look_for_claims(&mut self) -> Result<(), RunError> {
+        let Claim::Node { node, fault } = self.cluster.run_page.claim() else {
+            return Ok(());
+        };
+        if fault < self.handled || node >= self.cluster.nodes.len() {
+            return Ok(());
+        }
+        self.handled = fault + 1;
+        let began = now_ns();
+        let held = loop {
+            if let Some(h) = self.cluster.nodes[node].page.held_by(fault) {
+                break Some(h);
+            }
+            if now_ns().saturating_sub(began) > CLAIM_NS {
+                break None;
+            }
+            std::thread::yield_now();
+        };
+        let n = &self.cluster.nodes[node];
+        let at = held.and_then(|h| h.event).and_then(|index| {
+            let e = n.page.event(index)?;
+            // The peer is interned before the event is committed; reading all texts once per fault is cheap enough.
+            let peer = e.peer.and_then(|offset| {
+                let mut reading = crate::link::NodeReading::default();
+                n.page.interned_since(0, &mut reading);
+                let text = reading.texts.get(&offset)?;
+                Some(self.cluster.node_of_peer(text)?.name.clone())
+            });
+            Some(SeenPoint {
+                point: warren_model::IoPoint {
+                    node: n.name.clone(),
+                    stack: e.stack,
+                    kind: e.kind,
+                    place: e.place,
+                    n: e.n,
+                    phase: if e.phase == Phase::Start {
+                        Phase::Start
+                    } else {
+                        Phase::Test
+                    },
+                },
+                peer,
+                event: Some(index),
+            })
+        });
+        let name = n.name.clone();
+        let t_reached = held.map_or(began, |h| h.t_ns);
+        if self.cluster.nodes[node].status == NodeStatus::Serving {
+            self.cluster.nodes[node].status = NodeStatus::Held;
+        }
+        self.see(Seen::Claimed {
+            fault,
+            node: name,
+            t_reached,
+            at,
+        })
+    }
+
+    fn look_for_exits(&mut self) {
+        for e in self.cluster.slot.exits() {
+            let gone = self
+                .cluster
+                .workload
+                .as_ref()
+                .is_some_and(|p| p.pid_inside == e.pid);
+            if gone {
+                self.workload_gone = Some(match (e.status, e.signal) {
+                    (Some(s), _) => format!("exit status {s}"),
+                    (None, Some(s)) => format!("signal {s}"),
+                    (None, None) => "an unknown end".into(),
+                });
+                continue;
+            }
+            let found = self.cluster.nodes.iter().position(|n| {
+                n.process
+                    .as_ref()
+                    .is_some_and(|p| p.pid_inside == e.pid && p.name == e.name)
+            });
+            let Some(i) = found else { continue };
+            let node = &mut self.cluster.nodes[i];
+            let number = node.incarnation();
+            if let Some(last) = node.incarnations.last_mut() {
+                last.ended_ns = Some(e.t_ns);
+            }
+            for k in self.kills.values_mut() {
+                if k.node == i && k.incarnation == number && k.reaped.is_none() {
+                    k.reaped = Some(e.t_ns);
+                }
+            }
+            if !e.by_us && !self.ending {
+                node.status = NodeStatus::Exited;
+                self.exits.push(Exit {
+                    node: node.name.clone(),
+                    incarnation: number,
+                    phase: self.phase,
+                    t_ns: e.t_ns,
+                    status: e.status,
+                    signal: e.signal,
+                    role: node.role.clone(),
+                });
+                if matches!(e.signal, Some(7 | 9)) {
+                    self.void = Some(format!(
+                        "{} was ended by signal {} that Warren did not send: memory or tmpfs is short",
+                        node.name,
+                        e.signal.unwrap_or(0)
+                    ));
+                }
+                self.cluster.workload_page.set_node(i, number, false);
+            }
+            let node = &mut self.cluster.nodes[i];
+            node.role = None;
+            let name = node.name.clone();
+            self.queue.push_back(Seen::Dead {
+                node: name,
+                by_us: e.by_us,
+            });
+        }
+    }
+
+    fn look_for_answers(&mut self) {
+        let mut changed = false;
+        for (w, answer) in self.prober.answers() {
+            let node = &mut self.cluster.nodes[w.node];
+            if !answer.ready
+                || node.incarnation() != w.incarnation
+                || node.status != NodeStatus::Starting
+            {
+                continue;
+            }
+            changed = true;
+            node.status = NodeStatus::Serving;
+            if node.role.is_none() {
+                node.role.clone_from(&answer.role);
+            }
+            if let Some(last) = node.incarnations.last_mut() {
+                last.ready_ns = Some(answer.t_ns);
+                last.role.clone_from(&node.role);
+            }
+            let (name, role) = (node.name.clone(), node.role.clone());
+            self.controller.set_role(&name, role.as_deref());
+            self.queue.push_back(Seen::Joined { node: name });
+        }
+        let wanted: Vec<Wanted> = self
+            .cluster
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| n.status == NodeStatus::Starting)
+            .map(|(node, n)| Wanted {
+                node,
+                incarnation: n.incarnation(),
+                addr: n.addr,
+            })
+            .collect();
+        if changed || !wanted.is_empty() {
+            self.prober.want(wanted);
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) -> Result<(), RunError> {
+        match action {
+            Action::Kill { fault, node } => {
+                let Some(i) = self.cluster.index(&node) else {
+                    return Ok(());
+                };
+                let sent = self.cluster.kill_node(i);
+                self.kills.insert(
+                    fault,
+                    KillMade {
+                        node: i,
+                        incarnation: self.cluster.nodes[i].incarnation(),
+                        sent,
+                        reaped: None,
+                    },
+                );
+            }
+            Action::CutMachine { node } => {
+                if let Some(i) = self.cluster.index(&node)
+                    && let Err(e) = self.cluster.machine_cut(i, true)
+                {
+                    self.queue.push_back(Seen::Failed { why: e.to_string() });
+                }
+            }
+            Action::UncutMachine { node } => {
+                if let Some(i) = self.cluster.index(&node) {
+                    self.cluster.machine_cut(i, false)?;
+                }
+            }
+            Action::Spawn { node } => {
+                let Some(i) = self.cluster.index(&node) else {
+                    return Ok(());
+                };
+                self.cluster.spawn_node(i)?;
+                self.queue.push_back(Seen::Spawned { node });
+            }
+            Action::Cut { how, way, cut } => match self.cluster.start_cut(how, way, cut) {
+                Ok(_) => self.queue.push_back(Seen::CutInForce),
+                Err(e) => self.queue.push_back(Seen::Failed { why: e.to_string() }),
+            },
+            Action::Uncut => {
+                self.cluster.end_cut()?;
+                self.queue.push_back(Seen::CutGone);
+            }
+            Action::AcceptLess { fault } => {
+                for n in &self.cluster.nodes {
+                    n.page.accept_less(fault);
+                }
+            }
+            Action::SetCurrent { done } => {
+                self.cluster.run_page.set_state(self.phase, done);
+                for n in &mut self.cluster.nodes {
+                    if n.status == NodeStatus::Held {
+                        n.status = NodeStatus::Serving;
+                    }
+                }
+                self.sample_epochs();
+                self.show(true);
+            }
+            Action::Release { fault, action } => {
+                let action = match action {
+                    Release::GoOn => ReleaseAction::GoOn,
+                    Release::Throw => ReleaseAction::Throw,
+                    Release::Lose => ReleaseAction::Lose,
+                };
+                self.cluster.run_page.release(fault, action);
+            }
+            Action::Cancel { fault } => {
+                // If a thread was first, its claim is seen at the next turn.
+                if self.cluster.run_page.cancel(fault).is_ok() {
+                    self.queue.push_back(Seen::Cancelled { fault });
+                }
+            }
+            Action::Finished => {
+                if self.phase >= Phase::Test {
+                    self.cluster.workload_page.set_faults_done(now_ns());
+                }
+                self.show(true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the files of `[[epoch]]` on every node; one that is not there says nothing.
+    pub fn sample_epochs(&mut self) {
+        for file in &self.cluster.prepared.target().epochs {
+            for node in &self.cluster.nodes {
+                let Ok(text) = std::fs::read_to_string(node.dir.join(&file.file)) else {
+                    continue;
+                };
+                if let Ok(value) = text.trim().parse::<i64>() {
+                    self.epochs.push(Observation::Epoch {
+                        node: node.name.clone(),
+                        name: file.name.clone(),
+                        value,
+                        t_ns: now_ns(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Tells the screen, at most every 0.1 s unless something important happened.
+    fn show(&mut self, now: bool) {
+        let Some(tell) = self.cluster.options.progress.clone() else {
+            return;
+        };
+        let t = now_ns();
+        if !now && t.saturating_sub(self.last_progress) < PROGRESS_NS {
+            return;
+        }
+        self.last_progress = t;
+        let progress = RunProgress {
+            phase: self.phase,
+            elapsed: self.began.elapsed(),
+            nodes: self
+                .cluster
+                .nodes
+                .iter()
+                .map(|n| NodeProgress {
+                    name: n.name.clone(),
+                    role: n.role.clone(),
+                    status: n.status,
+                    incarnation: n.incarnation(),
+                })
+                .collect(),
+            awaited: self
+                .controller
+                .awaited()
+                .map(|f| format!("{} at {}", f.fault.kind(), shown(&f.at))),
+            injected: self.controller.current(),
+            asked: self.asked,
+            cut: self.cluster.cut.is_some(),
+        };
+        let same = self.shown.as_ref().is_some_and(|s| {
+            s.phase == progress.phase
+                && s.nodes == progress.nodes
+                && s.awaited == progress.awaited
+                && s.cut == progress.cut
+        });
+        if !same || !now {
+            tell(progress.clone());
+            self.shown = Some(progress);
+        }
+    }
+}
+
+/// A place as one short text.
+pub(super) fn shown(at: &At) -> String {
+    match at {
+        At::Exact(p) => format!("{} {} {} {} n={}", p.node, p.kind, p.place, p.stack, p.n),
+        At::Pattern(p) => {
+            let mut parts: Vec<String> = Vec::new();
+            parts.extend(p.node.as_ref().map(ToString::to_string));
+            parts.extend(p.role.as_ref().map(|r| format!("@{r}")));
+            parts.extend(p.kind.map(|k| k.to_string()));
+            parts.extend(p.frames.iter().cloned());
+            format!("{} n={}", parts.join(" "), p.n)
+        }
+        At::AtOnce => "once".into(),
+        At::Joined(n) => format!("{n} joined"),
+    }
+}

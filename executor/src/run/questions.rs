@@ -1,0 +1,226 @@
+//! What the nodes are asked over TCP: ready, role, stable. Answers are judged here; asking is slot init's.
+
+use super::RunError;
+use crate::slot::{ProbeAnswer, Slot, TextProbe};
+use crate::target::{Probe, Stable, Target};
+use regex::Regex;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// What one node answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeAnswer {
+    pub ready: bool,
+    pub role: Option<String>,
+    /// Capture 1 of `[stable] equal`, shifted.
+    pub equal: Option<String>,
+    pub t_ns: u64,
+    /// For messages.
+    pub said: String,
+}
+
+/// The probes of a target with their patterns compiled.
+#[derive(Clone, Debug)]
+pub(super) struct Questions {
+    ready: (Probe, Regex),
+    role: Option<(Probe, Regex)>,
+    stable: Option<(Stable, Regex)>,
+    pub lead: String,
+}
+
+impl Questions {
+    pub fn new(target: &Target) -> Result<Self, RunError> {
+        let compile = |r: &str| Regex::new(r).map_err(|e| RunError::io("a probe's pattern", e));
+        Ok(Questions {
+            ready: (target.ready.clone(), compile(&target.ready.expect)?),
+            role: match &target.role {
+                Some(p) => Some((p.clone(), compile(&p.expect)?)),
+                None => None,
+            },
+            stable: match &target.stable {
+                Some(s) => Some((s.clone(), compile(&s.equal)?)),
+                None => None,
+            },
+            lead: target.lead.clone(),
+        })
+    }
+
+    /// Asks all these nodes at once; one connection serves questions with the same port and text.
+    pub fn ask(
+        &self,
+        slot: &Slot,
+        nodes: &[Ipv4Addr],
+        stable: bool,
+        timeout: Duration,
+    ) -> Result<Vec<NodeAnswer>, RunError> {
+        let mut kinds: Vec<(u16, String)> = vec![(self.ready.0.port, self.ready.0.send.clone())];
+        let mut kind = |port: u16, send: &str| -> usize {
+            match kinds.iter().position(|(p, s)| *p == port && s == send) {
+                Some(i) => i,
+                None => {
+                    kinds.push((port, send.to_owned()));
+                    kinds.len() - 1
+                }
+            }
+        };
+        let role_kind = self.role.as_ref().map(|(p, _)| kind(p.port, &p.send));
+        let stable_kind = self
+            .stable
+            .as_ref()
+            .filter(|_| stable)
+            .map(|(s, _)| kind(s.port, &s.send));
+        let per = kinds.len();
+        let probes: Vec<TextProbe> = nodes
+            .iter()
+            .flat_map(|addr| {
+                kinds.iter().map(|(port, send)| TextProbe {
+                    addr: *addr,
+                    port: *port,
+                    send: send.clone(),
+                })
+            })
+            .collect();
+        let answers = slot
+            .probe(probes, timeout)
+            .map_err(|e| RunError::Slot(e.to_string()))?;
+        Ok(answers
+            .chunks(per)
+            .map(|a| self.judge(a, role_kind, stable_kind))
+            .collect())
+    }
+
+    fn judge(
+        &self,
+        answers: &[ProbeAnswer],
+        role_kind: Option<usize>,
+        stable_kind: Option<usize>,
+    ) -> NodeAnswer {
+        let first = &answers[0];
+        let said = match &first.error {
+            Some(e) => e.clone(),
+            None => first.text.lines().next().unwrap_or_default().to_owned(),
+        };
+        let capture = |kind: Option<usize>, regex: Option<&Regex>| -> Option<String> {
+            let answer = answers.get(kind?).filter(|a| a.connected)?;
+            Some(regex?.captures(&answer.text)?.get(1)?.as_str().to_owned())
+        };
+        let (probe, regex) = &self.ready;
+        // A server may reset the connection after its answer: what was read counts.
+        let ready = first.connected
+            && (probe.send.is_empty() || first.error.as_deref() != Some("timeout"))
+            && regex.is_match(&first.text);
+        NodeAnswer {
+            ready,
+            role: capture(role_kind, self.role.as_ref().map(|(_, r)| r)),
+            equal: capture(stable_kind, self.stable.as_ref().map(|(_, r)| r))
+                .map(|text| shifted(&text, self.stable.as_ref().map_or(0, |(s, _)| s.equal_bits))),
+            t_ns: first.t_ns,
+            said,
+        }
+    }
+
+    /// Why these answers of all living nodes are not those of a stable cluster; none if they are.
+    pub fn unstable(&self, names: &[String], answers: &[NodeAnswer]) -> Option<String> {
+        for (name, a) in names.iter().zip(answers) {
+            if !a.ready {
+                return Some(format!("{name} does not serve ({})", a.said));
+            }
+        }
+        if !self.lead.is_empty() {
+            let leads = answers
+                .iter()
+                .filter(|a| a.role.as_deref() == Some(self.lead.as_str()))
+                .count();
+            if leads != 1 {
+                return Some(format!("{leads} nodes say they are {}", self.lead));
+            }
+        }
+        if let Some((stable, _)) = self.stable.as_ref().filter(|(s, _)| !s.equal.is_empty()) {
+            let values: Vec<&str> = answers
+                .iter()
+                .map(|a| a.equal.as_deref().unwrap_or("nothing"))
+                .collect();
+            if values.contains(&"nothing") || values.windows(2).any(|w| w[0] != w[1]) {
+                return Some(format!("`{}` differs: {}", stable.equal, values.join(", ")));
+            }
+        }
+        None
+    }
+}
+
+/// A number (decimal or 0x) shifted right; any other text as it is.
+fn shifted(text: &str, bits: u32) -> String {
+    if bits == 0 {
+        return text.to_owned();
+    }
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse::<u64>().ok(),
+    };
+    number.map_or_else(|| text.to_owned(), |n| (n >> bits).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn questions() -> Questions {
+        let probe = Probe {
+            port: 2181,
+            send: "srvr".into(),
+            expect: String::new(),
+            timeout: Duration::from_secs(1),
+        };
+        Questions {
+            ready: (probe.clone(), Regex::new("Mode: ").unwrap()),
+            role: Some((probe, Regex::new("Mode: (\\w+)").unwrap())),
+            stable: Some((
+                Stable {
+                    port: 2181,
+                    send: "srvr".into(),
+                    equal: "Zxid: (0x[0-9a-f]+)".into(),
+                    equal_bits: 32,
+                },
+                Regex::new("Zxid: (0x[0-9a-f]+)").unwrap(),
+            )),
+            lead: "leader".into(),
+        }
+    }
+
+    fn answer(text: &str) -> ProbeAnswer {
+        ProbeAnswer {
+            connected: true,
+            text: text.into(),
+            error: None,
+            t_ns: 1,
+        }
+    }
+
+    #[test]
+    fn answers_are_judged() {
+        let q = questions();
+        let says = |t: &str| q.judge(&[answer(t)], Some(0), Some(0));
+        let l = says("Zxid: 0x100000007\nMode: leader");
+        let f = says("Zxid: 0x100000009\nMode: follower");
+        let old = says("Zxid: 0x9\nMode: follower");
+        let down = says("This instance is not serving");
+        assert_eq!(
+            (l.role.as_deref(), l.equal.as_deref()),
+            (Some("leader"), Some("1"))
+        );
+        let names = ["a".to_owned(), "b".to_owned()];
+        for (answers, want) in [
+            (vec![l.clone(), f.clone()], None),
+            (vec![l.clone(), l.clone()], Some("2 nodes")),
+            (vec![f.clone(), f.clone()], Some("0 nodes")),
+            (vec![l.clone(), down], Some("b does not serve")),
+            (vec![l, old], Some("differs")),
+        ] {
+            match (q.unstable(&names, &answers), want) {
+                (None, None) => {}
+                (Some(got), Some(want)) => assert!(got.contains(want), "{got}"),
+                (got, want) => panic!("{got:?}, wanted {want:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Configuration files from the templates in conf/ (docs/target-toml.md).
+
+use super::RunError;
+use crate::target::{NodeSpec, Target};
+use minijinja::{Environment, UndefinedBehavior, context};
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+/// The text of one template for node `i`; a name without a value is an error.
+pub(super) fn render(
+    target: &Target,
+    template: &Path,
+    i: usize,
+    specs: &[NodeSpec],
+    addrs: &[Ipv4Addr],
+    dir: &Path,
+) -> Result<String, RunError> {
+    let wrong = |why: String| RunError::Template {
+        file: template.display().to_string(),
+        why,
+    };
+    let file = target
+        .file(&Path::new("conf").join(template))
+        .ok_or_else(|| wrong("is not in the target's conf/ folder".into()))?;
+    let text = std::fs::read_to_string(&file).map_err(|e| wrong(e.to_string()))?;
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_keep_trailing_newline(true);
+    let nodes: Vec<_> = specs
+        .iter()
+        .zip(addrs)
+        .map(|(s, a)| {
+            context! {
+                name => s.name.as_str(),
+                index => s.number,
+                addr => a.to_string(),
+                group => target.groups[s.group].name,
+            }
+        })
+        .collect();
+    let spec = &specs[i];
+    env.render_str(
+        &text,
+        context! {
+            node => context! {
+                name => spec.name.as_str(),
+                index => spec.number,
+                addr => addrs[i].to_string(),
+                dir => dir.display().to_string(),
+                group => target.groups[spec.group].name,
+            },
+            nodes => nodes,
+            clock => target.clock,
+            options => target.workload.options,
+        },
+    )
+    .map_err(|e| wrong(format!("{e:#}")))
+}
