@@ -88,6 +88,7 @@ fn gone_by_itself(product: &RunProduct, node: &NodeName, phase: Phase) -> bool {
 #[must_use]
 pub fn check_serve(product: &RunProduct, rules: &Rules) -> CheckResult {
     let mut result = CheckResult::pass();
+    unasked(product, &mut result);
     for o in &product.observations {
         let Observation::Serve {
             phase,
@@ -126,6 +127,32 @@ pub fn check_serve(product: &RunProduct, rules: &Rules) -> CheckResult {
         );
     }
     result
+}
+
+/// A question of service that should have been asked and was not answered at all is open, not passed.
+fn unasked(product: &RunProduct, result: &mut CheckResult) {
+    let record = &product.record;
+    let explained = record.timed_out
+        || record.not_stable.is_some()
+        || record.workload_error.is_some()
+        || product
+            .observations
+            .iter()
+            .any(|o| matches!(o, Observation::Incomplete { what, .. } if what == "serve"));
+    if explained || product.history.is_empty() {
+        return;
+    }
+    let asked = |degraded: bool| {
+        product.observations.iter().any(|o| {
+            matches!(o, Observation::Serve { phase, .. } if (*phase == Phase::Degraded) == degraded)
+        })
+    };
+    if !asked(false) {
+        result.unknown("serve", "nobody asked for service after healing");
+    }
+    if record.degraded_asked && !asked(true) {
+        result.unknown("serve", "the degraded question was put to no node");
+    }
 }
 
 /// Progress of old clients.
@@ -332,6 +359,37 @@ mod tests {
         for (name, p, expect) in table {
             let r = check_serve(&p, &rules());
             assert_eq!(count(&r), expect, "{name}: {r:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_nobody_asked_is_open() {
+        let ran = |seen: &[Observation]| {
+            let mut p = asked(seen);
+            p.history = Build::new().session("s", "n1", 1).product.history;
+            p
+        };
+        let (deg, heal) = (Phase::Degraded, Phase::Heal);
+        let mut over = ran(&[]);
+        over.record.timed_out = true;
+        let incomplete = Observation::Incomplete {
+            what: "serve".into(),
+            why: "a thread did not come back".into(),
+        };
+        let table = vec![
+            (
+                ran(&[serve(deg, "n1", true), serve(heal, "n1", true)]),
+                (0, 0),
+            ),
+            (over, (0, 0)),
+            (ran(&[incomplete]), (0, 0)),
+            (ran(&[serve(heal, "n1", true)]), (0, 1)),
+            (ran(&[]), (0, 2)),
+            (ran(&[serve(deg, "n1", false)]), (1, 1)),
+        ];
+        for (p, expect) in table {
+            let r = check_serve(&p, &rules());
+            assert_eq!(count(&r), expect, "{:?}", p.observations);
         }
     }
 

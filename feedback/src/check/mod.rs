@@ -24,6 +24,8 @@ pub mod session;
 pub mod void;
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 pub mod testing;
 
 use crate::signature::{normalise, signature};

@@ -135,7 +135,7 @@ fn older_reads(own: &[&Op<'_>], ops: &Ops<'_>) -> Vec<Told> {
 }
 
 /// Whether a read shows an older state of the key than an earlier operation of the session. `between` are the operations of
-/// the session on this key that ended after `before` and before the read.
+/// the session on this key that ended after `before` and before the read; they may have begun before it.
 fn goes_back(
     before: &Op<'_>,
     between: &[&Op<'_>],
@@ -157,6 +157,7 @@ fn goes_back(
                 }
                 let gone_between = between
                     .iter()
+                    .filter(|o| o.from > before.until)
                     .any(|o| o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none()));
                 return (r == b && gone_between)
                     .then_some("a session saw a key again that it had seen absent");
@@ -275,6 +276,13 @@ mod tests {
                     .op(op("s", "write", "/a", 1, 2).put("0"))
                     .op(op("w", "write", "/a", 3, 4).put("1"))
                     .op(op("s", "read", "/a", 5, 6).saw("1")),
+            ),
+            (
+                "a read that began before the write may have missed it",
+                Build::new()
+                    .op(op("s", "create", "/a", 2, 3).put("0").m(1))
+                    .op(op("s", "read", "/a", 1, 4))
+                    .op(op("s", "read", "/a", 5, 6).saw("0").m(1)),
             ),
             (
                 "an operation without an answer has no order number",

@@ -1,1 +1,376 @@
+//! Runs through observers, objective and feedback as StdFuzzer drives them, without a cluster.
 
+use super::*;
+use crate::coverage::KnownSlots;
+use crate::judge::Judge;
+use libafl::{
+    HasMetadata,
+    corpus::Testcase,
+    events::NopEventManager,
+    executors::ExitKind,
+    feedbacks::{Feedback, StateInitializer},
+    observers::ObserversTuple,
+    state::NopState,
+};
+use libafl_bolts::tuples::{Handle, MatchNameRef, tuple_list, tuple_list_type};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
+use warren_model::{
+    At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultSequence, Injected, Member,
+    NotInjected, Rules, RunProduct, Verdict, Who,
+};
+
+type State = NopState<FaultSequence>;
+type Observers = tuple_list_type!(CoverageObserver, RunObserver);
+
+struct Fuzzer {
+    state: State,
+    manager: NopEventManager,
+    observers: Observers,
+    keep: KeepFeedback,
+    objective: VerdictObjective,
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Dropped,
+    Kept,
+    Saved,
+}
+
+impl Fuzzer {
+    fn new() -> Self {
+        let rules = Rules {
+            fatal_log: vec!["BUG .*".into(), "OTHER".into()],
+            ..Rules::default()
+        };
+        let judge = Arc::new(Mutex::new(Judge::new(rules).unwrap()));
+        let mut f = Fuzzer {
+            state: State::new(),
+            manager: NopEventManager::new(),
+            observers: tuple_list!(coverage_observer(64), RunObserver::new(judge)),
+            keep: KeepFeedback::new(),
+            objective: VerdictObjective::new(),
+        };
+        f.keep.init_state(&mut f.state).unwrap();
+        f.objective.init_state(&mut f.state).unwrap();
+        f
+    }
+
+    fn run(&mut self, product: RunProduct) -> Fate {
+        let input = product
+            .record
+            .sequence
+            .clone()
+            .unwrap_or_else(|| FaultSequence::empty("toy"));
+        self.observers
+            .pre_exec_all(&mut self.state, &input)
+            .unwrap();
+        sink(product, &mut self.observers).unwrap();
+        let kind = ExitKind::Ok;
+        self.observers
+            .post_exec_all(&mut self.state, &input, &kind)
+            .unwrap();
+        let (s, m, o) = (&mut self.state, &mut self.manager, &self.observers);
+        if self
+            .objective
+            .is_interesting(s, m, &input, o, &kind)
+            .unwrap()
+        {
+            return Fate::Saved;
+        }
+        if self.keep.is_interesting(s, m, &input, o, &kind).unwrap() {
+            return Fate::Kept;
+        }
+        Fate::Dropped
+    }
+
+    fn observer(&mut self) -> &mut RunObserver {
+        self.observers
+            .get_mut(&Handle::new(Cow::Borrowed(RUN)))
+            .unwrap()
+    }
+}
+
+fn crash(node: &str) -> FaultAt {
+    FaultAt {
+        at: At::AtOnce,
+        fault: Fault::Crash {
+            who: Who::Node(node.into()),
+            style: CrashStyle::Process,
+        },
+    }
+}
+
+fn reboot(node: &str) -> FaultAt {
+    FaultAt {
+        at: At::AtOnce,
+        fault: Fault::Reboot {
+            who: Who::Node(node.into()),
+        },
+    }
+}
+
+fn cut(node: &str) -> FaultAt {
+    FaultAt {
+        at: At::AtOnce,
+        fault: Fault::PartitionStart {
+            how: CutHow::Drop,
+            who: CutWho {
+                cut: vec![Member::Node(node.into())],
+                from: vec![],
+                bridge: None,
+                way: CutWay::Both,
+            },
+        },
+    }
+}
+
+/// A run that asked for these faults, injected the first `injected`, and set these slots.
+fn product(asked: &[FaultAt], injected: usize, slots: &[usize]) -> RunProduct {
+    let mut p = RunProduct {
+        coverage: vec![0; 64],
+        ..RunProduct::default()
+    };
+    for s in slots {
+        p.coverage[*s] = 1;
+    }
+    let sequence = |faults: &[FaultAt]| FaultSequence {
+        faults: faults.to_vec(),
+        ..FaultSequence::empty("toy")
+    };
+    p.record.sequence = Some(sequence(asked));
+    p.record.matched = Some(sequence(&asked[..injected]));
+    p.record.injected = asked[..injected]
+        .iter()
+        .enumerate()
+        .map(|(index, f)| Injected {
+            index,
+            matched: f.clone(),
+            event: None,
+            t_reached: 0,
+            t_done: 0,
+            late: false,
+            drift: None,
+            kill: None,
+        })
+        .collect();
+    if injected < asked.len() {
+        p.record.not_injected = Some(NotInjected {
+            index: injected,
+            reason: "bound".into(),
+            detail: String::new(),
+            nearest: 0,
+        });
+    }
+    p
+}
+
+fn logging(mut p: RunProduct, line: &str) -> RunProduct {
+    p.logs.insert("n1".into(), line.into());
+    p
+}
+
+#[test]
+fn what_is_kept() {
+    let mut f = Fuzzer::new();
+    let void = |mut p: RunProduct| {
+        p.record.void = Some("tmpfs full".into());
+        p
+    };
+    let over = |mut p: RunProduct| {
+        p.record.timed_out = true;
+        p
+    };
+    let table: Vec<(&str, RunProduct, Fate)> = vec![
+        ("the fault-free run", product(&[], 0, &[1, 2]), Fate::Kept),
+        (
+            "the fault-free run again",
+            product(&[], 0, &[1, 2, 3]),
+            Fate::Dropped,
+        ),
+        (
+            "a void run teaches nothing",
+            void(product(&[crash("n1")], 1, &[9])),
+            Fate::Dropped,
+        ),
+        (
+            "a run over its limit waits for its retest",
+            over(product(&[crash("n1")], 1, &[9])),
+            Fate::Dropped,
+        ),
+        (
+            "a crash, nothing new",
+            product(&[crash("n1")], 1, &[1]),
+            Fate::Kept,
+        ),
+        (
+            "the same again",
+            product(&[crash("n1")], 1, &[1]),
+            Fate::Dropped,
+        ),
+        (
+            "a partition-start, nothing new",
+            product(&[cut("n1")], 1, &[1]),
+            Fate::Kept,
+        ),
+        (
+            "a reboot, nothing new (3 is known)",
+            product(&[crash("n1"), reboot("n1")], 2, &[3]),
+            Fate::Dropped,
+        ),
+        (
+            "a reboot with a new slot",
+            product(&[crash("n2"), reboot("n2")], 2, &[9]),
+            Fate::Kept,
+        ),
+        (
+            "the slot counts once",
+            product(&[crash("n3"), reboot("n3")], 2, &[9]),
+            Fate::Dropped,
+        ),
+        (
+            "none of its faults injected",
+            product(&[crash("n1"), reboot("n2")], 0, &[20]),
+            Fate::Dropped,
+        ),
+        (
+            "its slot is noise now",
+            product(&[crash("n1"), reboot("n1")], 2, &[20]),
+            Fate::Dropped,
+        ),
+        (
+            "a prefix that ends in a crash",
+            product(&[crash("n2"), reboot("n2")], 1, &[1]),
+            Fate::Kept,
+        ),
+    ];
+    for (name, p, expect) in table {
+        assert_eq!(f.run(p), expect, "{name}");
+    }
+    // Slots of the void and timed-out runs became known only by the run that was kept for them.
+    assert_eq!(f.state.metadata::<KnownSlots>().unwrap().count(), 5);
+}
+
+#[test]
+fn five_of_each_bug_are_saved_then_seeds_grow() {
+    let mut f = Fuzzer::new();
+    f.run(product(&[], 0, &[1]));
+    let bug = |i: usize| logging(product(&[crash(&format!("m{i}"))], 1, &[1, 30]), "BUG 7");
+    for i in 0..5 {
+        assert_eq!(f.run(bug(i)), Fate::Saved, "{i}");
+    }
+    assert!(
+        !f.state.metadata::<KnownSlots>().unwrap().contains(30),
+        "a saved run leaves its slots new"
+    );
+    assert_eq!(
+        f.run(bug(5)),
+        Fate::Kept,
+        "well saved: it may have children"
+    );
+    assert_eq!(f.run(bug(5)), Fate::Dropped, "but not twice");
+    let other = |i: usize| logging(product(&[crash(&format!("o{i}"))], 1, &[1]), "OTHER");
+    assert_eq!(
+        f.run(other(0)),
+        Fate::Saved,
+        "each signature counts for itself"
+    );
+    let bugs = f.state.metadata::<SavedBugs>().unwrap();
+    assert_eq!(bugs.unique(), 2);
+    let mut seen: Vec<_> = bugs.bugs.values().map(|c| (c.seen, c.saved)).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, [(1, 1), (7, 5)]);
+}
+
+#[test]
+fn a_void_run_is_never_a_finding() {
+    let mut f = Fuzzer::new();
+    let mut p = logging(product(&[crash("n1")], 1, &[1]), "BUG 7");
+    p.record.void = Some("machine starved".into());
+    assert_eq!(f.run(p), Fate::Dropped);
+    assert!(f.observer().judgement().void.is_some());
+    assert!(f.observer().judgement().failures.is_empty());
+}
+
+#[test]
+fn a_hang_needs_its_retest() {
+    let mut f = Fuzzer::new();
+    let over = || {
+        let mut p = product(&[crash("n1")], 1, &[1]);
+        p.record.timed_out = true;
+        p
+    };
+    assert_eq!(f.run(over()), Fate::Dropped);
+    assert_eq!(f.observer().judgement().verdict, Verdict::Unknown);
+    f.observer().expect_retest(true);
+    assert_eq!(f.run(over()), Fate::Saved);
+    assert_eq!(
+        f.run(over()),
+        Fate::Dropped,
+        "the retest is forgotten after its run"
+    );
+    f.observer().expect_retest(true);
+    assert_eq!(
+        f.run(product(&[crash("n1")], 1, &[1])),
+        Fate::Kept,
+        "in time after all"
+    );
+}
+
+#[test]
+fn a_kept_run_becomes_what_really_happened() {
+    let mut f = Fuzzer::new();
+    let mut p = product(&[crash("n1"), reboot("n1")], 1, &[1, 2, 3]);
+    p.record.times.test = 700;
+    assert_eq!(f.run(p), Fate::Kept);
+    let asked = FaultSequence {
+        faults: vec![crash("n1"), reboot("n1")],
+        ..FaultSequence::empty("toy")
+    };
+    let mut testcase = Testcase::from(asked);
+    f.keep
+        .append_metadata(&mut f.state, &mut f.manager, &f.observers, &mut testcase)
+        .unwrap();
+    assert_eq!(testcase.input().as_ref().unwrap().faults, [crash("n1")]);
+    let info = testcase.metadata_map().get::<KeptInfo>().unwrap();
+    assert_eq!((info.slots, info.new_slots, info.test_ms), (3, 3, 700));
+    assert_eq!(info.verdict, Verdict::Pass);
+}
+
+#[test]
+fn the_sink_says_what_does_not_fit() {
+    let mut f = Fuzzer::new();
+    let mut large = product(&[], 0, &[]);
+    large.coverage = vec![0; 128];
+    let text = sink(large, &mut f.observers).unwrap_err().to_string();
+    assert!(text.contains("128") && text.contains("64"), "{text}");
+    let mut none: tuple_list_type!(CoverageObserver) = tuple_list!(coverage_observer(64));
+    let text = sink(product(&[], 0, &[]), &mut none)
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("`run`"), "{text}");
+}
+
+#[test]
+fn observers_and_state_survive_serialisation() {
+    let mut f = Fuzzer::new();
+    f.run(product(&[crash("n1")], 1, &[1, 5]));
+    let text = serde_json::to_string(&f.observers).unwrap();
+    let mut back: Observers = serde_json::from_str(&text).unwrap();
+    let run = back
+        .get_mut(&Handle::<RunObserver>::new(Cow::Borrowed(RUN)))
+        .unwrap();
+    assert_eq!(run.record(), f.observer().record());
+    assert_eq!(run.judgement(), f.observer().judgement());
+    let state: State = serde_json::from_str(&serde_json::to_string(&f.state).unwrap()).unwrap();
+    assert_eq!(
+        state.metadata::<KnownSlots>().unwrap(),
+        f.state.metadata::<KnownSlots>().unwrap()
+    );
+    assert_eq!(
+        state.metadata::<MatchedSequences>().unwrap(),
+        f.state.metadata::<MatchedSequences>().unwrap()
+    );
+}
