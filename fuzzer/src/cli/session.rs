@@ -10,9 +10,6 @@ use warren_executor::run::{Runner, RunnerConfig};
 use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3};
 use warren_executor::target::{Target, find_target, load_target};
 
-/// Coverage map of a runner that no learning has sized.
-pub const MAP_SIZE: usize = 65_536;
-
 /// A target that is set up, and where its runs will live.
 pub struct Session {
     pub prepared: Prepared,
@@ -62,11 +59,8 @@ impl Session {
         Runner::new(
             self.prepared.clone(),
             RunnerConfig {
-                exe: self.exe.clone(),
-                // level: self.level,
-                map_size: MAP_SIZE,
                 max_faults,
-                background: Vec::new(),
+                ..RunnerConfig::new(&self.exe, self.level)
             },
         )
         .map_err(CliError::setup)
