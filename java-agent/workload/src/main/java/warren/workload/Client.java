@@ -152,13 +152,8 @@ public final class Client {
         return lastId;
     }
 
-    /** An outcome that never became an operation: no session could be opened. Counts for the tail, not for the history. */
-    void fruitless() {
-        count(null);
-    }
-
     private void count(Result result) {
-        boolean ok = result != null && result.isOk();
+        boolean ok = result.isOk();
         outcomes++;
         if (run.inTail()) {
             if (ok) {

@@ -251,7 +251,7 @@ public final class Runner {
                         driver.traffic(client);
                     } catch (Exception e) {
                         client.drop();
-                        client.fruitless();
+                        // No session: nothing was asked of the system, so this is no outcome.
                     }
                 }
             }));
@@ -268,7 +268,7 @@ public final class Runner {
             try {
                 driver.traffic(client);
             } catch (Exception e) {
-                client.fruitless();
+                // No session: nothing was asked of the system, so this is no outcome.
                 LockSupport.parkNanos(PACE_NS);
             }
             if (tailFrom == 0 && client.outcomes > PACE_AFTER) {
