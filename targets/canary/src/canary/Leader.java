@@ -260,7 +260,7 @@ final class Leader {
         }
     }
 
-    /** While a follower catches up the log's end stays where it is, for a bounded time and not again and again. */
+    /** While a follower catches up the log's end stays where it is: for a bounded time, and not for one that fails again and again. */
     private void pin(String name) {
         Long last = pinnedAt.get(name);
         if (last != null && System.nanoTime() - last < 80L * Node.TICK * 1_000_000L) {
@@ -322,6 +322,7 @@ final class Leader {
             peer.synced = true;
             peer.acked = index;
             greeting = true;
+            pinnedAt.remove(peer.name);
             if (peer.name.equals(pinnedBy)) {
                 pinnedBy = null;
                 node.notifyAll();
