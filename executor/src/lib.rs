@@ -6,6 +6,7 @@
 //! Knows nothing of corpora, novelty or verdicts, and no target by name.
 
 pub mod controller;
+pub mod libafl_executor;
 pub mod link;
 pub mod prepare;
 pub mod run;

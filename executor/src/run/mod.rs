@@ -131,7 +131,9 @@ impl Runner {
 
     /// Whether kernel cuts (`drop`, style `machine`) work here, else why not: strategies may draw them or not. The first call
     /// opens a slot.
-    #[must_use]
+    ///
+    /// # Errors
+    /// The reason, for people.
     pub fn kernel_cuts(&self) -> Result<(), String> {
         self.cuts
             .get_or_init(|| {
