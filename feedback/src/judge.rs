@@ -135,3 +135,78 @@ impl Judge {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Build, op, trace_of};
+    use warren_model::StackId;
+
+    fn logged(lines: &str) -> RunProduct {
+        let mut p = RunProduct {
+            trace: trace_of(&[1, 2]),
+            ..RunProduct::default()
+        };
+        p.logs.insert("n1".into(), lines.into());
+        p
+    }
+
+    #[test]
+    fn learning_is_kept_apart_from_judging() {
+        let mut judge = Judge::new(Rules::default()).unwrap();
+        judge.learn_fault_free(&logged("INFO ready"));
+        let mut faulty = logged("INFO ready\nWARN peer 3 is gone");
+        faulty.trace = trace_of(&[1, 9]);
+        let before = judge.learned().clone();
+        let first = judge.judge(&faulty);
+        assert_eq!(first.novelties, ["n1: WARN peer 3 is gone"]);
+        assert_eq!(first.verdict, Verdict::Pass, "a novelty is no failure");
+        assert_eq!(judge.judge(&faulty), first);
+        assert_eq!(*judge.learned(), before);
+        judge.learn_single_fault(&faulty);
+        assert!(judge.judge(&faulty).novelties.is_empty());
+        assert!(
+            judge.learned().stacks.is_recovery(StackId(9)),
+            "faults teach no stacks"
+        );
+        let text = serde_json::to_string(judge.learned()).unwrap();
+        let back =
+            Judge::with_state(Rules::default(), serde_json::from_str(&text).unwrap()).unwrap();
+        assert!(back.judge(&faulty).novelties.is_empty());
+    }
+
+    #[test]
+    fn the_worst_word_wins_and_safety_gives_the_name() {
+        let judge = Judge::new(Rules::default()).unwrap();
+        assert_eq!(judge.judge(&RunProduct::default()).verdict, Verdict::Pass);
+        let mut p = Build::new()
+            .op(op("s", "create", "/a", 1, 2).put("0"))
+            .everywhere(&[])
+            .product;
+        p.record.not_stable = Some("no leader".into());
+        p.record.workload_error = Some("exit 1".into());
+        let j = judge.judge(&p);
+        assert_eq!(j.verdict, Verdict::Fail);
+        assert_eq!((j.failures.len(), j.unknowns.len()), (2, 1));
+        let safety = j.failures.iter().find(|f| f.checker == "acknowledged");
+        assert_eq!(j.signature(), safety.map(|f| f.signature.as_str()));
+        p.record.timed_out = true;
+        p.record.not_stable = None;
+        p.history.clear();
+        assert_eq!(judge.judge(&p).verdict, Verdict::Unknown);
+        assert_eq!(judge.judge_retest(&p).verdict, Verdict::Fail);
+    }
+
+    #[test]
+    fn a_bad_pattern_is_refused_with_its_place() {
+        let rules = Rules {
+            fatal_log: vec!["ok".into(), "(".into()],
+            ..Rules::default()
+        };
+        let text = Judge::new(rules).unwrap_err().to_string();
+        assert!(
+            text.contains("[log] fatal_log") && text.contains("`(`"),
+            "{text}"
+        );
+    }
+}

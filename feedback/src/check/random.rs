@@ -27,7 +27,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0u8..16, 0usize..4, 0usize..4, 0usize..3, 0u8..7, 1u64..40).prop_map(
+    let step = (0u8..17, 0usize..4, 0usize..4, 0usize..3, 0u8..7, 1u64..40).prop_map(
         |(act, session, key, server, fate, long)| Step {
             act,
             session,
@@ -186,7 +186,7 @@ impl System {
             return;
         }
         // What is under way happens now or never; then the session's ephemerals go.
-        for (key, change) in s.pending.iter().filter(|_| step.long % 2 == 0) {
+        for (key, change) in s.pending.iter().filter(|_| step.long.is_multiple_of(2)) {
             let _ = self.commit(key, change);
         }
         let own = |c: &Cell| c.owner.as_ref() == Some(&s.name);
@@ -217,7 +217,7 @@ impl System {
             0..=2 => ("create", Change::Create(value.clone(), None)),
             3..=5 => ("write", Change::Write(value.clone())),
             6 => {
-                let expect = now.map_or(0, |c| c.version) - i64::from(step.long % 3 == 0);
+                let expect = now.map_or(0, |c| c.version) - i64::from(step.long.is_multiple_of(3));
                 ("cas", Change::Cas(value.clone(), expect))
             }
             _ => ("delete", Change::Delete),
@@ -249,7 +249,7 @@ impl System {
             2 => {
                 let s = self.session(step.session, step.server);
                 s.pending.push((key, change));
-                if step.long % 2 == 0 {
+                if step.long.is_multiple_of(2) {
                     o.open()
                 } else {
                     o.unknown()
@@ -280,7 +280,6 @@ impl System {
     fn answer(&self, o: Op, cell: Option<&Cell>, zxid: usize) -> Op {
         let o = match cell {
             Some(c) if self.tells.numbers => o.m(c.mzxid),
-            None if self.tells.numbers => o,
             _ => o,
         };
         let o = if self.tells.numbers {
@@ -353,6 +352,15 @@ impl System {
                 let t = self.t + 1;
                 self.with(|b| b.restarted(SERVERS[step.server], t));
                 self.t += 2;
+            }
+            15 => {
+                // Another server takes the session over.
+                let t = self.t;
+                if let Some(s) = &mut self.sessions[step.session] {
+                    s.server = step.server;
+                    let name = s.name.clone();
+                    self.with(|b| b.moved(&name, SERVERS[step.server], t));
+                }
             }
             _ => {
                 // Something under way happens late.

@@ -168,7 +168,7 @@ where
             .ids
             .contains(&id);
         let known = state.metadata_or_insert_with(KnownSlots::new);
-        self.new_slots = known.new_in(&map);
+        self.new_slots = known.new_in(map);
         let facts = facts(
             run.record(),
             run.judgement(),
@@ -178,7 +178,7 @@ where
         );
         let keep = keeps(&facts);
         if keep || teaches(&facts) {
-            state.metadata_mut::<KnownSlots>()?.learn(&map);
+            state.metadata_mut::<KnownSlots>()?.learn(map);
         }
         if keep {
             state.metadata_mut::<MatchedSequences>()?.ids.insert(id);
@@ -201,7 +201,7 @@ where
             .to_slice();
         let record = run.record();
         testcase.add_metadata(KeptInfo {
-            slots: slots_set(&map),
+            slots: slots_set(map),
             new_slots: self.new_slots,
             test_ms: record.times.test,
             total_ms: record.times.total,
