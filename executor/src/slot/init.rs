@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ use super::namespaces::{self, StepError};
 use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
-use super::{Cut, Exit, Level, SpawnSpec, now_ns, probe};
+use super::{Cut, Exit, Level, SpawnSpec, now_ns, pidfd, probe};
 
 /// Exit codes of init, seen only in error texts.
 const OK: i32 = 0;
@@ -391,7 +391,7 @@ impl Init {
         })?;
         let spawned_ns = now_ns();
         let pid = child.id() as i32; // reaped by `reap`, never through the handle
-        let pidfd = pidfd_open(pid).map_err(|e| {
+        let pidfd = pidfd::open(pid).map_err(|e| {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             format!("pidfd_open({pid}): {e}; Warren needs Linux 5.3 or later")
         })?;
@@ -466,18 +466,6 @@ async fn fill(stream: &UnixStream, frames: &mut Frames) -> io::Result<bool> {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
             Err(e) => return Err(e),
-        }
-    }
-}
-
-fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: a system call with integer arguments; the descriptor it returns (close-on-exec) is ours alone.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        if fd < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(OwnedFd::from_raw_fd(fd as i32))
         }
     }
 }

@@ -33,17 +33,21 @@ mod level3;
 mod levels;
 mod namespaces;
 mod nftables;
+mod pidfd;
 mod probe;
+mod process;
 mod spawner;
 mod stall;
+mod started;
 mod types;
 mod wire;
 
 pub use error::SlotError;
-pub use host::{Process, Slot};
+pub use host::Slot;
 pub use init::slot_init_main;
 pub use level3::{SweepReport, sweep_level3};
 pub use levels::{LevelReport, best_level, detect_levels};
+pub use process::Process;
 pub use types::{
     Cut, CutRules, Exit, Healed, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,
 };

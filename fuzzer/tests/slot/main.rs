@@ -1,8 +1,12 @@
 //! Slots on all three levels, with the built `warren` as slot init.
 //!
 //! Helpers that must be processes of their own (servers and clients inside a slot, a Warren that is killed) are this very
-//! test binary, started with SLOT_HELPER set: see [`helper`]. A level the machine does not allow is said on stderr and
+//! test binary, started with SLOT_HELPER set: see `helper.rs`. A level the machine does not allow is said on stderr and
 //! passed over. As root the tests of levels 2 and 3 run once more as an unprivileged user.
+
+mod cuts;
+mod helper;
+mod kill_nine;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -66,7 +70,7 @@ fn helper_spec(slot: &Slot, name: &str, what: &str) -> SpawnSpec {
         &[
             me.to_str().unwrap(),
             "--exact",
-            "helper",
+            "helper_entry",
             "--nocapture",
             "--test-threads=1",
         ],
@@ -352,209 +356,6 @@ fn probes_are_answered(level: Level) {
     assert!(got[4..].iter().all(|a| a.text == "you said many"));
 }
 
-// ---- cuts -------------------------------------------------------------------------------------------------------------
-
-fn cuts_are_silent_directed_and_heal(level: Level) {
-    let Some(slot) = open(level) else { return };
-    if let Err(why) = slot.kernel_cuts() {
-        // Only a kernel without nf_tables (or a policy) excuses: anything else is our encoding.
-        let excuses = ["not supported", "not permitted", "no network of its own"];
-        assert!(excuses.iter().any(|e| why.contains(e)), "{why}");
-        eprintln!("SKIPPED cuts on level {level}: {why}");
-        return;
-    }
-    let client = Ipv4Addr::LOCALHOST; // the source address of sockets that nobody bound
-    let (one, two) = (slot.node_addr(0), slot.node_addr(1));
-    let _one = slot
-        .spawn(&helper_spec(&slot, "one", &format!("echo {one}:2181")))
-        .unwrap();
-    let _two = slot
-        .spawn(&helper_spec(&slot, "two", &format!("echo {two}:2181")))
-        .unwrap();
-    let probe = |addr| {
-        slot.probe(
-            vec![TextProbe {
-                addr,
-                port: 2181,
-                send: String::new(),
-            }],
-            400 * MS,
-        )
-        .unwrap()
-        .remove(0)
-    };
-    wait_for("both listen", 5000 * MS, || {
-        probe(one).ok() && probe(two).ok()
-    });
-    let talk = slot
-        .spawn(&helper_spec(&slot, "talk", &format!("talk {one}:2181")))
-        .unwrap();
-    let sent = || {
-        output(&slot, "one")
-            .lines()
-            .filter(|l| l.starts_with("got "))
-            .count()
-    };
-    let back = || {
-        output(&slot, "talk")
-            .lines()
-            .filter(|l| l.starts_with("back "))
-            .count()
-    };
-    wait_for("the connection is in use", 5000 * MS, || back() > 5);
-    // What moves in a while that is long beside the 20 ms between two messages.
-    let moved = || {
-        std::thread::sleep(30 * MS); // what is under way arrives
-        let before = (sent(), back());
-        std::thread::sleep(250 * MS);
-        (sent() - before.0, back() - before.1)
-    };
-    let (there, here) = moved();
-    assert!(there > 0 && here > 0);
-
-    for round in 0..2 {
-        let t = Instant::now();
-        slot.cut(&CutRules::one_way(&[client], &[one])).unwrap();
-        assert!(
-            t.elapsed() < 100 * MS,
-            "threads are held meanwhile: {:?}",
-            t.elapsed()
-        );
-        assert_eq!(moved(), (0, 0), "round {round}: nothing gets to the server");
-        let new = probe(one);
-        assert!(
-            !new.connected && new.error.as_deref() == Some("timeout"),
-            "silent for new connections too: {new:?}"
-        );
-        assert!(probe(two).ok(), "others are not cut");
-        slot.uncut().unwrap();
-        let more = back();
-        wait_for(
-            "the old connection goes on after the heal",
-            5000 * MS,
-            || back() > more + 5,
-        );
-        assert!(probe(one).ok());
-    }
-
-    let heals = slot.heals().unwrap();
-    assert_eq!(heals.len(), 2, "one per round: {heals:?}");
-    for healed in &heals {
-        let late = healed.first_ns.expect("packets went through") - healed.healed_ns;
-        eprintln!("first packet {} ms after the heal", late / 1_000_000);
-        assert!(late < 5_000_000_000);
-    }
-
-    slot.cut(&CutRules::one_way(&[one], &[client])).unwrap();
-    let (there, here) = moved();
-    assert!(there > 0, "messages still arrive this way");
-    assert_eq!(here, 0, "but no answer comes back");
-    // A new set replaces the old one in one step.
-    slot.cut(&CutRules::machine(two)).unwrap();
-    let more = back();
-    wait_for("the link that is no longer cut heals", 5000 * MS, || {
-        back() > more + 5
-    });
-    assert!(!probe(two).connected);
-    slot.uncut().unwrap();
-    assert!(probe(two).ok());
-    assert!(!talk.is_dead(), "{}", output(&slot, "talk"));
-}
-
-// ---- kill -9 of Warren ------------------------------------------------------------------------------------------------
-
-fn kill_nine_leaves_nothing(level: Level) {
-    if open(level).is_none() {
-        return;
-    }
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let mut owner = helper_process(&format!("own {}", level.number()));
-    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
-    let line = lines
-        .find_map(|l| l.unwrap().strip_prefix("slot ").map(String::from))
-        .expect("the owner opened its slot");
-    let init: i32 = line.parse().unwrap();
-    let spaces = namespaces_of(init);
-    let tree = members(init, &spaces, level);
-    assert!(tree.len() >= 4, "init and three processes: {tree:?}");
-    owner.kill().unwrap();
-    assert_eq!(owner.wait().unwrap().signal(), Some(9));
-    let alive =
-        || tree.iter().filter(|p| is_alive(**p)).count() + in_namespaces(&spaces, level).len();
-    wait_for(
-        "no process and no namespace of the slot is left",
-        2000 * MS,
-        || alive() == 0,
-    );
-    assert_eq!(
-        fs::read_to_string("/proc/self/mountinfo").unwrap(),
-        mounts,
-        "no mount is left"
-    );
-    if level == Level::Plain {
-        let report = sweep_level3();
-        assert!(
-            report.slots >= 1 && report.problems.is_empty(),
-            "{report:?}"
-        );
-        assert_eq!(sweep_level3().slots, 0);
-    }
-}
-
-fn helper_process(what: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper", "--nocapture", "--test-threads=1"])
-        .env("SLOT_HELPER", what)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-/// (pid, mnt, net) namespaces of a process; empty at level 3, where they are ours.
-fn namespaces_of(pid: i32) -> BTreeSet<PathBuf> {
-    let read = |pid: &str, ns: &str| fs::read_link(format!("/proc/{pid}/ns/{ns}")).ok();
-    ["pid", "mnt", "net"]
-        .into_iter()
-        .filter(|ns| read(&pid.to_string(), ns) != read("self", ns))
-        .filter_map(|ns| read(&pid.to_string(), ns))
-        .collect()
-}
-
-fn pids() -> Vec<i32> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter_map(|e| e.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-fn in_namespaces(spaces: &BTreeSet<PathBuf>, level: Level) -> Vec<i32> {
-    if level == Level::Plain {
-        return Vec::new();
-    }
-    assert_eq!(spaces.len(), 3);
-    pids()
-        .into_iter()
-        .filter(|p| !namespaces_of(*p).is_disjoint(spaces))
-        .collect()
-}
-
-/// Init and its children.
-fn members(init: i32, spaces: &BTreeSet<PathBuf>, level: Level) -> Vec<i32> {
-    if level != Level::Plain {
-        return in_namespaces(spaces, level);
-    }
-    let text = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
-    std::iter::once(init)
-        .chain(text.split_whitespace().map(|p| p.parse().unwrap()))
-        .collect()
-}
-
-fn is_alive(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')')
-        .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
-}
-
 // ---- the tests, per level ---------------------------------------------------------------------------------------------
 
 macro_rules! on_level {
@@ -579,7 +380,7 @@ macro_rules! on_level {
             }
             #[test]
             fn cuts() {
-                cuts_are_silent_directed_and_heal($level);
+                super::cuts::cuts_are_silent_directed_and_heal($level);
             }
             #[test]
             fn sizes() {
@@ -595,7 +396,7 @@ macro_rules! on_level {
             }
             #[test]
             fn kill_nine() {
-                kill_nine_leaves_nothing($level);
+                super::kill_nine::kill_nine_leaves_nothing($level);
             }
         }
     };
@@ -655,65 +456,8 @@ fn errors_name_what_is_wrong() {
     }
 }
 
-// ---- what helpers do --------------------------------------------------------------------------------------------------
-
-/// No test: a helper process when SLOT_HELPER says which.
+/// No test: the entry of helper processes.
 #[test]
-fn helper() {
-    let Ok(what) = std::env::var("SLOT_HELPER") else {
-        return;
-    };
-    let (what, arg) = what.split_once(' ').unwrap();
-    match what {
-        "echo" => serve(arg, |mut stream| {
-            let reader = BufReader::new(stream.try_clone().unwrap());
-            for line in reader.lines().map_while(Result::ok) {
-                println!("got {line}");
-                if writeln!(stream, "{line}").is_err() {
-                    return;
-                }
-            }
-        }),
-        "word" => serve(arg, |mut stream| {
-            let mut word = [0u8; 4];
-            if stream.read_exact(&mut word).is_ok() {
-                let _ = write!(stream, "you said {}", String::from_utf8_lossy(&word));
-            }
-        }),
-        "mute" => serve(arg, |_stream| std::thread::sleep(Duration::from_secs(600))),
-        "talk" => {
-            let mut stream = TcpStream::connect(arg).unwrap();
-            stream.set_nodelay(true).unwrap();
-            let reader = BufReader::new(stream.try_clone().unwrap());
-            std::thread::spawn(move || {
-                for line in reader.lines() {
-                    println!("back {}", line.unwrap());
-                }
-            });
-            for n in 0.. {
-                writeln!(stream, "{n}").unwrap();
-                std::thread::sleep(20 * MS);
-            }
-        }
-        "own" => {
-            let level = Level::from_number(arg.parse().unwrap()).unwrap();
-            let slot = Slot::open(&SlotConfig::new(warren(), level)).unwrap();
-            for i in 0..3 {
-                slot.spawn(&spec(&slot, &format!("p{i}"), &["sleep", "600"]))
-                    .unwrap();
-            }
-            println!("\nslot {}", slot.init_pid());
-            std::thread::sleep(Duration::from_secs(600));
-        }
-        other => panic!("no helper {other}"),
-    }
-}
-
-fn serve(addr: &str, each: fn(TcpStream)) {
-    let listener = TcpListener::bind(addr).unwrap();
-    for stream in listener.incoming() {
-        let stream = stream.unwrap();
-        stream.set_nodelay(true).unwrap();
-        std::thread::spawn(move || each(stream));
-    }
+fn helper_entry() {
+    helper::run();
 }

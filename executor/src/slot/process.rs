@@ -1,0 +1,50 @@
+//! [`Process`]: one process of a slot, killed and watched by pidfd, past slot init.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::pidfd;
+
+/// A process of a slot. Clones stand for the same process; dropping it kills nothing.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// `SpawnSpec::name`.
+    pub name: String,
+    /// Its pid as seen in the slot (at level 3 the host's).
+    pub pid_inside: i32,
+    /// When it was spawned, CLOCK_MONOTONIC ns.
+    pub spawned_ns: u64,
+    pub(super) pidfd: Arc<OwnedFd>,
+    pub(super) by_us: Arc<AtomicBool>,
+}
+
+impl Process {
+    /// SIGKILL, straight from the calling thread (a few microseconds), marked as ours before it is sent. Returns whether
+    /// there was a process left to kill.
+    pub fn kill(&self) -> bool {
+        self.by_us.store(true, Ordering::SeqCst);
+        pidfd::kill(self.pidfd.as_fd()).is_ok()
+    }
+
+    /// Whether it has ended (all its threads), without blocking. Its [`Exit`] follows a little later.
+    pub fn is_dead(&self) -> bool {
+        self.wait_dead(Duration::ZERO)
+    }
+
+    /// Waits until it has ended; false if it still lives after `limit`.
+    pub fn wait_dead(&self, limit: Duration) -> bool {
+        pidfd::readable_within(self.pidfd.as_fd(), limit)
+    }
+
+    /// Whether [`Process::kill`] was ever called.
+    pub fn killed_by_us(&self) -> bool {
+        self.by_us.load(Ordering::SeqCst)
+    }
+
+    /// The pidfd, for callers that wait for several things at once.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}

@@ -1,0 +1,110 @@
+//! Kernel cuts, with real connections between processes of a slot.
+
+use super::*;
+
+pub fn cuts_are_silent_directed_and_heal(level: Level) {
+    let Some(slot) = open(level) else { return };
+    if let Err(why) = slot.kernel_cuts() {
+        // Only a kernel without nf_tables (or a policy) excuses: anything else is our encoding.
+        let excuses = ["not supported", "not permitted", "no network of its own"];
+        assert!(excuses.iter().any(|e| why.contains(e)), "{why}");
+        eprintln!("SKIPPED cuts on level {level}: {why}");
+        return;
+    }
+    let client = Ipv4Addr::LOCALHOST; // the source address of sockets that nobody bound
+    let (one, two) = (slot.node_addr(0), slot.node_addr(1));
+    let _one = slot
+        .spawn(&helper_spec(&slot, "one", &format!("echo {one}:2181")))
+        .unwrap();
+    let _two = slot
+        .spawn(&helper_spec(&slot, "two", &format!("echo {two}:2181")))
+        .unwrap();
+    let probe = |addr| {
+        slot.probe(
+            vec![TextProbe {
+                addr,
+                port: 2181,
+                send: String::new(),
+            }],
+            400 * MS,
+        )
+        .unwrap()
+        .remove(0)
+    };
+    wait_for("both listen", 5000 * MS, || {
+        probe(one).ok() && probe(two).ok()
+    });
+    let talk = slot
+        .spawn(&helper_spec(&slot, "talk", &format!("talk {one}:2181")))
+        .unwrap();
+    let sent = || {
+        output(&slot, "one")
+            .lines()
+            .filter(|l| l.starts_with("got "))
+            .count()
+    };
+    let back = || {
+        output(&slot, "talk")
+            .lines()
+            .filter(|l| l.starts_with("back "))
+            .count()
+    };
+    wait_for("the connection is in use", 5000 * MS, || back() > 5);
+    // What moves in a while that is long beside the 20 ms between two messages.
+    let moved = || {
+        std::thread::sleep(30 * MS); // what is under way arrives
+        let before = (sent(), back());
+        std::thread::sleep(250 * MS);
+        (sent() - before.0, back() - before.1)
+    };
+    let (there, here) = moved();
+    assert!(there > 0 && here > 0);
+
+    for round in 0..2 {
+        let t = Instant::now();
+        slot.cut(&CutRules::one_way(&[client], &[one])).unwrap();
+        assert!(
+            t.elapsed() < 100 * MS,
+            "threads are held meanwhile: {:?}",
+            t.elapsed()
+        );
+        assert_eq!(moved(), (0, 0), "round {round}: nothing gets to the server");
+        let new = probe(one);
+        assert!(
+            !new.connected && new.error.as_deref() == Some("timeout"),
+            "silent for new connections too: {new:?}"
+        );
+        assert!(probe(two).ok(), "others are not cut");
+        slot.uncut().unwrap();
+        let more = back();
+        wait_for(
+            "the old connection goes on after the heal",
+            5000 * MS,
+            || back() > more + 5,
+        );
+        assert!(probe(one).ok());
+    }
+
+    let heals = slot.heals().unwrap();
+    assert_eq!(heals.len(), 2, "one per round: {heals:?}");
+    for healed in &heals {
+        let late = healed.first_ns.expect("packets went through") - healed.healed_ns;
+        eprintln!("first packet {} ms after the heal", late / 1_000_000);
+        assert!(late < 5_000_000_000);
+    }
+
+    slot.cut(&CutRules::one_way(&[one], &[client])).unwrap();
+    let (there, here) = moved();
+    assert!(there > 0, "messages still arrive this way");
+    assert_eq!(here, 0, "but no answer comes back");
+    // A new set replaces the old one in one step.
+    slot.cut(&CutRules::machine(two)).unwrap();
+    let more = back();
+    wait_for("the link that is no longer cut heals", 5000 * MS, || {
+        back() > more + 5
+    });
+    assert!(!probe(two).connected);
+    slot.uncut().unwrap();
+    assert!(probe(two).ok());
+    assert!(!talk.is_dead(), "{}", output(&slot, "talk"));
+}

@@ -1,0 +1,63 @@
+//! What this binary does when SLOT_HELPER says so: servers and clients inside a slot, a Warren that is killed.
+
+use super::*;
+
+/// Does what SLOT_HELPER names; returns at once without it.
+pub fn run() {
+    let Ok(what) = std::env::var("SLOT_HELPER") else {
+        return;
+    };
+    let (what, arg) = what.split_once(' ').unwrap();
+    match what {
+        "echo" => serve(arg, |mut stream| {
+            let reader = BufReader::new(stream.try_clone().unwrap());
+            for line in reader.lines().map_while(Result::ok) {
+                println!("got {line}");
+                if writeln!(stream, "{line}").is_err() {
+                    return;
+                }
+            }
+        }),
+        "word" => serve(arg, |mut stream| {
+            let mut word = [0u8; 4];
+            if stream.read_exact(&mut word).is_ok() {
+                let _ = write!(stream, "you said {}", String::from_utf8_lossy(&word));
+            }
+        }),
+        "mute" => serve(arg, |_stream| std::thread::sleep(Duration::from_secs(600))),
+        "talk" => {
+            let mut stream = TcpStream::connect(arg).unwrap();
+            stream.set_nodelay(true).unwrap();
+            let reader = BufReader::new(stream.try_clone().unwrap());
+            std::thread::spawn(move || {
+                for line in reader.lines() {
+                    println!("back {}", line.unwrap());
+                }
+            });
+            for n in 0.. {
+                writeln!(stream, "{n}").unwrap();
+                std::thread::sleep(20 * MS);
+            }
+        }
+        "own" => {
+            let level = Level::from_number(arg.parse().unwrap()).unwrap();
+            let slot = Slot::open(&SlotConfig::new(warren(), level)).unwrap();
+            for i in 0..3 {
+                slot.spawn(&spec(&slot, &format!("p{i}"), &["sleep", "600"]))
+                    .unwrap();
+            }
+            println!("\nslot {}", slot.init_pid());
+            std::thread::sleep(Duration::from_secs(600));
+        }
+        other => panic!("no helper {other}"),
+    }
+}
+
+fn serve(addr: &str, each: fn(TcpStream)) {
+    let listener = TcpListener::bind(addr).unwrap();
+    for stream in listener.incoming() {
+        let stream = stream.unwrap();
+        stream.set_nodelay(true).unwrap();
+        std::thread::spawn(move || each(stream));
+    }
+}

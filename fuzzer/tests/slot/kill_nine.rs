@@ -1,0 +1,95 @@
+//! kill -9 of Warren: two seconds later nothing of its slot is left.
+
+use super::*;
+
+pub fn kill_nine_leaves_nothing(level: Level) {
+    if open(level).is_none() {
+        return;
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mut owner = helper_process(&format!("own {}", level.number()));
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
+    let line = lines
+        .find_map(|l| l.unwrap().strip_prefix("slot ").map(String::from))
+        .expect("the owner opened its slot");
+    let init: i32 = line.parse().unwrap();
+    let spaces = namespaces_of(init);
+    let tree = members(init, &spaces, level);
+    assert!(tree.len() >= 4, "init and three processes: {tree:?}");
+    owner.kill().unwrap();
+    assert_eq!(owner.wait().unwrap().signal(), Some(9));
+    let alive =
+        || tree.iter().filter(|p| is_alive(**p)).count() + in_namespaces(&spaces, level).len();
+    wait_for(
+        "no process and no namespace of the slot is left",
+        2000 * MS,
+        || alive() == 0,
+    );
+    assert_eq!(
+        fs::read_to_string("/proc/self/mountinfo").unwrap(),
+        mounts,
+        "no mount is left"
+    );
+    if level == Level::Plain {
+        let report = sweep_level3();
+        assert!(
+            report.slots >= 1 && report.problems.is_empty(),
+            "{report:?}"
+        );
+        assert_eq!(sweep_level3().slots, 0);
+    }
+}
+
+fn helper_process(what: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "helper_entry", "--nocapture", "--test-threads=1"])
+        .env("SLOT_HELPER", what)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// (pid, mnt, net) namespaces of a process; empty at level 3, where they are ours.
+fn namespaces_of(pid: i32) -> BTreeSet<PathBuf> {
+    let read = |pid: &str, ns: &str| fs::read_link(format!("/proc/{pid}/ns/{ns}")).ok();
+    ["pid", "mnt", "net"]
+        .into_iter()
+        .filter(|ns| read(&pid.to_string(), ns) != read("self", ns))
+        .filter_map(|ns| read(&pid.to_string(), ns))
+        .collect()
+}
+
+fn pids() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+fn in_namespaces(spaces: &BTreeSet<PathBuf>, level: Level) -> Vec<i32> {
+    if level == Level::Plain {
+        return Vec::new();
+    }
+    assert_eq!(spaces.len(), 3);
+    pids()
+        .into_iter()
+        .filter(|p| !namespaces_of(*p).is_disjoint(spaces))
+        .collect()
+}
+
+/// Init and its children.
+fn members(init: i32, spaces: &BTreeSet<PathBuf>, level: Level) -> Vec<i32> {
+    if level != Level::Plain {
+        return in_namespaces(spaces, level);
+    }
+    let text = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+    std::iter::once(init)
+        .chain(text.split_whitespace().map(|p| p.parse().unwrap()))
+        .collect()
+}
+
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
