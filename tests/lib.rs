@@ -149,29 +149,60 @@ pub fn eventually(what: &str, limit: Duration, mut condition: impl FnMut() -> bo
     }
 }
 
-/// Processes whose environment carries `mark` (each test gives its Warren one of its own), with their command lines. Reads
-/// /proc, so it sees into the slots' pid namespaces too.
+/// A process that was seen: its id, when it started (clock ticks since boot, so that a reused id is not mistaken), its command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub pid: u32,
+    pub started: u64,
+    pub command: String,
+}
+
+/// Parent and start time from /proc/<pid>/stat; the command name in it may hold spaces and brackets.
+fn stat_of(pid: u32) -> Option<(u32, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
+}
+
+/// Every living descendant of a process. /proc shows those inside slots' pid namespaces too.
 #[must_use]
-pub fn processes_marked(mark: &str) -> Vec<String> {
-    let mut found = Vec::new();
+pub fn descendants(ancestor: u32) -> Vec<Seen> {
+    let mut all: Vec<(u32, u32, u64)> = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let path = entry.path();
-        let Ok(env) = fs::read(path.join("environ")) else {
-            continue;
-        };
-        if !env
-            .split(|b| *b == 0)
-            .any(|kv| kv == format!("WARREN_TEST_MARK={mark}").as_bytes())
+        if let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>()
+            && let Some((parent, started)) = stat_of(pid)
         {
-            continue;
-        }
-        let cmd = fs::read(path.join("cmdline")).unwrap_or_default();
-        let cmd = String::from_utf8_lossy(&cmd).replace('\0', " ");
-        if !cmd.is_empty() {
-            found.push(format!("{} {cmd}", entry.file_name().to_string_lossy()));
+            all.push((pid, parent, started));
         }
     }
+    let mut inside = vec![ancestor];
+    let mut found = Vec::new();
+    let mut next = 0;
+    while next < inside.len() {
+        for (pid, _, started) in all.iter().filter(|(_, parent, _)| *parent == inside[next]) {
+            inside.push(*pid);
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            found.push(Seen {
+                pid: *pid,
+                started: *started,
+                command: String::from_utf8_lossy(&command).replace('\0', " "),
+            });
+        }
+        next += 1;
+    }
     found
+}
+
+/// Those of the seen that still live (a zombie does not).
+#[must_use]
+pub fn still_alive(seen: &[Seen]) -> Vec<Seen> {
+    seen.iter()
+        .filter(|s| {
+            stat_of(s.pid).is_some_and(|(_, started)| started == s.started)
+                && fs::read(format!("/proc/{}/cmdline", s.pid)).is_ok_and(|c| !c.is_empty())
+        })
+        .cloned()
+        .collect()
 }
 
 /// Network namespaces that exist now, as /proc shows them.

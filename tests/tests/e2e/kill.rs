@@ -4,16 +4,17 @@
 use nix::sys::signal::Signal;
 use std::time::Duration;
 use warren_tests::{
-    cluster, eventually, kill, levels, net_namespaces, processes_marked, ran_on, run, warren,
+    cluster, descendants, eventually, kill, levels, net_namespaces, ran_on, run, still_alive,
+    warren,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn java_of(mark: &str) -> Vec<String> {
-    processes_marked(mark)
-        .into_iter()
-        .filter(|p| p.contains("java"))
-        .collect()
+fn jvms(warren: u32) -> usize {
+    descendants(warren)
+        .iter()
+        .filter(|p| p.command.contains("/java "))
+        .count()
 }
 
 #[test]
@@ -21,9 +22,9 @@ fn sigkill_leaves_nothing_behind() {
     let _one = cluster();
     let dir = tempfile::tempdir().unwrap();
     for level in levels() {
-        let mark = format!("kill-{}-{level}", std::process::id());
+        let name = format!("out-{level}");
         let level_text = level.to_string();
-        let out = dir.path().join(&mark).display().to_string();
+        let out = dir.path().join(&name).display().to_string();
         let before = net_namespaces();
         let mut warren_process = warren(&[
             "fuzz",
@@ -34,13 +35,15 @@ fn sigkill_leaves_nothing_behind() {
             "--level",
             &level_text,
         ])
-        .env("WARREN_TEST_MARK", &mark)
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
         // Four JVMs: three nodes and the workload; then kill in the middle of a run.
-        eventually("a cluster is up", 2 * MINUTE, || java_of(&mark).len() >= 4);
+        eventually("a cluster is up", 2 * MINUTE, || {
+            jvms(warren_process.id()) >= 4
+        });
+        let deployed = descendants(warren_process.id());
         kill(warren_process.id(), Signal::SIGKILL);
         warren_process.wait().unwrap();
         if level == 3 {
@@ -57,7 +60,7 @@ fn sigkill_leaves_nothing_behind() {
         eventually(
             "no process of the cluster lives",
             Duration::from_secs(2),
-            || processes_marked(&mark).is_empty(),
+            || still_alive(&deployed).is_empty(),
         );
         if level < 3 {
             eventually("no namespace is left", Duration::from_secs(2), || {
