@@ -11,6 +11,7 @@
 //! section VI-D on exceptions that are no failures; design sections 2 and 8.
 
 use super::{CheckResult, Found};
+use crate::logs::of_nodes;
 use crate::signature::normalise;
 use regex::Regex;
 use warren_model::{Exit, FailureKind, Phase, Rules, RunProduct, Stage};
@@ -170,7 +171,7 @@ pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
                 continue;
             }
         };
-        for (node, log) in &product.logs {
+        for (node, log) in of_nodes(product) {
             let Some(line) = log.lines().find(|l| regex.is_match(l)) else {
                 continue;
             };

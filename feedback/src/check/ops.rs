@@ -112,6 +112,9 @@ pub struct Ops<'a> {
     pub sessions: BTreeMap<&'a str, Session>,
     /// Puts and deletes per key, as indices into `all`.
     changes: BTreeMap<&'a str, Vec<usize>>,
+    /// Keys that a delete may have removed, and keys that may vanish with a session.
+    deleted: BTreeSet<&'a str>,
+    ephemeral: BTreeSet<&'a str>,
     /// When healing began.
     pub healed_from: Option<u64>,
     /// Lines of the history are missing: nothing in it can convict.
@@ -184,6 +187,8 @@ impl<'a> Ops<'a> {
             all: Vec::with_capacity(invokes.len()),
             sessions,
             changes: BTreeMap::new(),
+            deleted: BTreeSet::new(),
+            ephemeral: BTreeSet::new(),
             healed_from,
             torn: product.broken_lines.iter().any(|f| f.contains("history")),
             strange: BTreeSet::new(),
@@ -232,6 +237,12 @@ impl<'a> Ops<'a> {
         };
         if let (Act::Put | Act::Delete, Some(key)) = (act, inv.key.as_deref()) {
             self.changes.entry(key).or_default().push(self.all.len());
+            if outcome != Outcome::Failed && act == Act::Delete {
+                self.deleted.insert(key);
+            }
+            if outcome != Outcome::Failed && inv.op == "ephemeral" {
+                self.ephemeral.insert(key);
+            }
         }
         self.all.push(Op {
             inv,
@@ -283,7 +294,13 @@ impl<'a> Ops<'a> {
     /// Whether the key may vanish with a session.
     #[must_use]
     pub fn maybe_ephemeral(&self, key: &str) -> bool {
-        self.changes(key).any(|o| o.ephemeral() && o.possible())
+        self.ephemeral.contains(key)
+    }
+
+    /// Whether a delete may have removed the key at any time.
+    #[must_use]
+    pub fn maybe_deleted(&self, key: &str) -> bool {
+        self.deleted.contains(key)
     }
 
     /// Ok reads.

@@ -138,7 +138,7 @@ fn in_time(ops: &Ops<'_>, key: &str, tell: &mut impl FnMut(String, &[&Op<'_>])) 
 }
 
 fn versions(ops: &Ops<'_>, key: &str, tell: &mut impl FnMut(String, &[&Op<'_>])) {
-    if ops.deletes(key).next().is_some() || ops.maybe_ephemeral(key) {
+    if ops.maybe_deleted(key) || ops.maybe_ephemeral(key) {
         return;
     }
     let mut given: BTreeMap<i64, &Op<'_>> = BTreeMap::new();

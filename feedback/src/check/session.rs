@@ -143,7 +143,7 @@ fn goes_back(
     ops: &Ops<'_>,
 ) -> Option<&'static str> {
     let key = read.key();
-    let deleted_ever = ops.deletes(key).next().is_some() || ops.maybe_ephemeral(key);
+    let deleted_ever = ops.maybe_deleted(key) || ops.maybe_ephemeral(key);
     let content = match before.act {
         Act::Put => Some(before.put_value()),
         Act::Read => before.seen(),
