@@ -1,16 +1,12 @@
 package warren.agent;
 
+import java.io.File;
 import java.io.FileDescriptor;
 import java.io.RandomAccessFile;
 import java.lang.instrument.ClassFileTransformer;
 import java.lang.instrument.Instrumentation;
 import java.lang.reflect.Modifier;
 import java.security.ProtectionDomain;
-import org.objectweb.asm.ClassReader;
-import org.objectweb.asm.ClassVisitor;
-import org.objectweb.asm.ClassWriter;
-import org.objectweb.asm.MethodVisitor;
-import org.objectweb.asm.Opcodes;
 import warren.runtime.Conf;
 import warren.runtime.Files;
 import warren.runtime.Link;
@@ -19,7 +15,8 @@ import warren.runtime.Link;
  * Changes the JRE's own classes in place: a static call at the entry of a method, or before its returns. Retransformation may add no
  * members and natives have no body, so the Java callers are hooked (table and what was tried: docs/hooks.md).
  *
- * <p>The classes are loaded and retransformed in premain and the transformer is taken away again: nothing of this stays registered.
+ * <p>The classes are loaded and retransformed in premain and the transformer is taken away again: nothing of this stays registered. The
+ * changed bytes are kept beside the agent's jar ({@link JreCache}), so that only the first JVM ever loads ASM for them.
  */
 final class JreHooks implements ClassFileTransformer {
     private static final String FILES = "warren/runtime/Files";
@@ -118,10 +115,13 @@ final class JreHooks implements ClassFileTransformer {
 
     private final String[][] table;
     private final boolean[] done;
+    private final JreCache cache;
+    private final JreCache made = new JreCache();
     private Throwable failure;
 
-    private JreHooks(String[][] table) {
+    private JreHooks(String[][] table, JreCache cache) {
         this.table = table;
+        this.cache = cache;
         this.done = new boolean[table.length];
     }
 
@@ -153,7 +153,8 @@ final class JreHooks implements ClassFileTransformer {
         int version = spec.startsWith("1.") ? 8 : Integer.parseInt(spec);
         Files.nativeSync = Modifier.isNative(FileDescriptor.class.getMethod("sync").getModifiers());
         Files.nativeSetLength = Modifier.isNative(RandomAccessFile.class.getMethod("setLength", long.class).getModifiers());
-        JreHooks hooks = new JreHooks(table(version, Files.nativeSync, Files.nativeSetLength));
+        File kept = JreCache.file();
+        JreHooks hooks = new JreHooks(table(version, Files.nativeSync, Files.nativeSetLength), JreCache.read(kept));
         java.util.ArrayList<Class<?>> classes = new java.util.ArrayList<>();
         String last = "";
         for (String[] row : hooks.table) {
@@ -179,6 +180,7 @@ final class JreHooks implements ClassFileTransformer {
                 return hooks.table[i][0] + "." + hooks.table[i][1] + hooks.table[i][2] + " (" + hooks.table[i][3] + ")";
             }
         }
+        hooks.made.write(kept);
         return null;
     }
 
@@ -195,127 +197,19 @@ final class JreHooks implements ClassFileTransformer {
             return null;
         }
         try {
-            return change(name, bytes);
+            byte[] kept = cache == null ? null : cache.find(name, bytes);
+            if (kept == null) {
+                kept = JreChange.change(name, bytes, table, done);
+                made.put(name, bytes, kept);
+            } else {
+                for (int i = 0; i < table.length; i++) {
+                    done[i] |= table[i][0].equals(name);
+                }
+            }
+            return kept;
         } catch (Throwable t) {
             failure = t;
             return null;
-        }
-    }
-
-    private byte[] change(final String name, byte[] bytes) {
-        ClassReader reader = new ClassReader(bytes);
-        ClassWriter writer = new ClassWriter(reader, 0);
-        final java.util.HashMap<String, String> fields = new java.util.HashMap<>();
-        reader.accept(new ClassVisitor(AppClass.API, writer) {
-            @Override
-            public org.objectweb.asm.FieldVisitor visitField(int access, String field, String desc, String sig, Object value) {
-                fields.put(field, desc);
-                return super.visitField(access, field, desc, sig, value);
-            }
-
-            @Override
-            public MethodVisitor visitMethod(int access, String method, String desc, String sig, String[] exceptions) {
-                MethodVisitor mv = super.visitMethod(access, method, desc, sig, exceptions);
-                if ((access & (Opcodes.ACC_NATIVE | Opcodes.ACC_ABSTRACT)) != 0) {
-                    return mv;
-                }
-                for (int i = 0; i < table.length; i++) {
-                    String[] row = table[i];
-                    if (row[0].equals(name) && row[1].equals(method) && row[2].equals(desc)) {
-                        mv = new Call(mv, name, fields, row);
-                        done[i] = true;
-                    }
-                }
-                return mv;
-            }
-        }, 0);
-        return writer.toByteArray();
-    }
-
-    /** Inserts one row's call. */
-    private static final class Call extends MethodVisitor {
-        private final String owner;
-        private final java.util.Map<String, String> fields;
-        private final String[] row;
-
-        Call(MethodVisitor next, String owner, java.util.Map<String, String> fields, String[] row) {
-            super(AppClass.API, next);
-            this.owner = owner;
-            this.fields = fields;
-            this.row = row;
-        }
-
-        @Override
-        public void visitCode() {
-            super.visitCode();
-            if (row[3].equals("in")) {
-                call();
-            }
-        }
-
-        @Override
-        public void visitInsn(int opcode) {
-            if (row[3].equals("out") && opcode >= Opcodes.IRETURN && opcode <= Opcodes.RETURN) {
-                call();
-            }
-            super.visitInsn(opcode);
-        }
-
-        private void call() {
-            String words = row[4];
-            int from = 0;
-            while (from < words.length()) {
-                int end = words.indexOf(' ', from);
-                end = end < 0 ? words.length() : end;
-                word(words.substring(from, end));
-                from = end + 1;
-            }
-            mv.visitMethodInsn(Opcodes.INVOKESTATIC, row[5], row[6], row[7], false);
-        }
-
-        private void word(String word) {
-            switch (word.charAt(0)) {
-                case 't':
-                    mv.visitVarInsn(Opcodes.ALOAD, 0);
-                    break;
-                case 'a':
-                case 's':
-                    mv.visitVarInsn(Opcodes.ALOAD, word.charAt(1) - '0');
-                    break;
-                case 'i':
-                    mv.visitVarInsn(Opcodes.ILOAD, word.charAt(word.length() - 1) - '0');
-                    break;
-                case 'r':
-                    mv.visitInsn(Opcodes.DUP);
-                    break;
-                case 'R':
-                    mv.visitInsn(Opcodes.DUP2);
-                    break;
-                case 'n':
-                    mv.visitInsn(Opcodes.ACONST_NULL);
-                    break;
-                default:
-                    field(word.substring(2));
-            }
-        }
-
-        private void field(String name) {
-            mv.visitVarInsn(Opcodes.ALOAD, 0);
-            if (name.startsWith("impl.")) {
-                mv.visitFieldInsn(Opcodes.GETFIELD, owner, "impl", fields.get("impl"));
-                name = name.substring(5);
-                mv.visitFieldInsn(Opcodes.GETFIELD, "java/net/SocketImpl", name, name.equals("port") ? "I" : "Ljava/net/InetAddress;");
-            } else if (fields.containsKey(name)) {
-                mv.visitFieldInsn(Opcodes.GETFIELD, owner, name, fields.get(name));
-            } else {
-                // address and port of NioSocketImpl are inherited from SocketImpl
-                mv.visitFieldInsn(Opcodes.GETFIELD, owner, name, name.equals("port") ? "I" : "Ljava/net/InetAddress;");
-            }
-        }
-
-        @Override
-        public void visitMaxs(int maxStack, int maxLocals) {
-            super.visitMaxs(maxStack + 8, maxLocals);
         }
     }
 }

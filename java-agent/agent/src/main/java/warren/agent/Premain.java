@@ -41,6 +41,8 @@ public final class Premain {
         }
         if (!allInstrumented(conf)) {
             inst.addTransformer(new AppTransformer(conf), false);
+        } else if (conf.dump != null) {
+            inst.addTransformer(new Dumper(conf), false);
         }
         Control.backtrace(backtrace());
         Control.enable();

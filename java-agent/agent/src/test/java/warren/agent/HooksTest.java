@@ -3,6 +3,7 @@ package warren.agent;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -81,6 +82,34 @@ class HooksTest {
             assertEquals(0, slot.header(Slot.ERRORS));
             assertTrue(slot.header(Slot.BYTES_SENT) >= 16 && slot.header(Slot.BYTES_RECEIVED) == 5, "bytes are counted");
         }
+    }
+
+    /** The second JVM takes the changed classes from the file the first one left, and is hooked just the same. */
+    @org.junit.jupiter.api.Test
+    void keptClassesAreUsedAndABrokenFileIsNot(@TempDir Path dir) throws Exception {
+        File[] kept = Slot.jar("agent").getParentFile().listFiles((d, n) -> n.contains(".jre-"));
+        for (File file : kept) {
+            assertTrue(file.delete());
+        }
+        String java = System.getProperty("java.home");
+        List<List<Long>> all = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            Path mine = Files.createDirectories(dir.resolve("r" + i));
+            try (Slot slot = new Slot(mine, "exclude **", "instrumented " + Slot.testClasses())) {
+                slot.verifyAll = false; // it switches the class data archive off
+                String out = slot.run(java, Slot.testClasses(), "-Xlog:class+load", "sample.Disk");
+                assertTrue(out.startsWith("0\n"), out);
+                assertEquals(i != 1, out.contains("warren.agent.asm.ClassReader"), "run " + i + ": ASM is loaded only without the file");
+                all.add(slot.events().stream().map(Slot.Event::stack).toList());
+            }
+            kept = Slot.jar("agent").getParentFile().listFiles((d, n) -> n.contains(".jre-"));
+            assertEquals(1, kept.length);
+            if (i == 1) {
+                Files.write(kept[0].toPath(), new byte[] {0, 0, 0, 1, 2, 3});
+            }
+        }
+        assertEquals(all.get(0), all.get(1));
+        assertEquals(all.get(0), all.get(2));
     }
 
     /** The same program gives the same stack ids whatever the JDK. */
