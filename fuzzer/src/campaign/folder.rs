@@ -12,6 +12,8 @@ pub struct Folder {
     root: PathBuf,
     program: String,
     flags: Vec<String>,
+    /// Of the workload's choices, which a replay must repeat.
+    seed: u64,
 }
 
 /// What shows that a folder holds a campaign already.
@@ -22,7 +24,7 @@ impl Folder {
     ///
     /// # Errors
     /// `HoldsCampaign` when the instance's folder holds one; I/O with the path.
-    pub fn create(options: &FuzzOptions) -> Result<Self, FuzzError> {
+    pub fn create(options: &FuzzOptions, seed: u64) -> Result<Self, FuzzError> {
         let root = options.out.join(&options.instance);
         Self::check(&options.out, &options.instance)?;
         let folder = Folder {
@@ -33,6 +35,7 @@ impl Folder {
                 .cloned()
                 .unwrap_or_else(|| "warren".into()),
             flags: options.reproduce_flags.clone(),
+            seed,
         };
         for sub in ["queue", "crashes", "hangs", "runs", "findings"] {
             let path = folder.root.join(sub);
@@ -98,7 +101,7 @@ impl Folder {
             file.display().to_string(),
         ];
         words.extend(self.flags.iter().cloned());
-        words.extend(["-n".into(), "5".into()]);
+        words.extend(["-s".into(), self.seed.to_string(), "-n".into(), "5".into()]);
         shell_line(&words)
     }
 
@@ -178,7 +181,7 @@ mod tests {
             .map(Into::into)
             .to_vec();
         options.reproduce_flags = vec!["--paper".into()];
-        let folder = Folder::create(&options).unwrap();
+        let folder = Folder::create(&options, 9).unwrap();
         assert!(folder.root().ends_with("out/default"));
         for sub in [
             "queue",
@@ -196,15 +199,15 @@ mod tests {
         assert!(
             folder
                 .reproduce(Path::new("x/id:000000,src:000001"))
-                .starts_with("warren replay x/id:000000,src:000001 --paper -n 5")
+                .starts_with("warren replay x/id:000000,src:000001 --paper -s 9 -n 5")
         );
-        match Folder::create(&options) {
+        match Folder::create(&options, 9) {
             Err(FuzzError::HoldsCampaign { folder, .. }) => assert!(folder.ends_with("default")),
             other => panic!("{other:?}"),
         }
         // Another instance beside it is no conflict.
         options.instance = "second".into();
-        Folder::create(&options).unwrap();
+        Folder::create(&options, 9).unwrap();
     }
 
     #[test]

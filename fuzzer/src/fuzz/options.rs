@@ -51,6 +51,8 @@ pub struct FuzzOptions {
     pub exit_on_bug: bool,
     /// Fault-free runs before the first fuzzed one (5).
     pub learning_runs: usize,
+    /// Write the instrumented classes here.
+    pub dump_classes: Option<PathBuf>,
     /// The command line as typed: file `cmdline`, stats and reproduce commands.
     pub command_line: Vec<String>,
     /// Flags that a reproduce command must repeat, such as `--paper` or `--version 3.4.14`.
@@ -210,6 +212,7 @@ impl FuzzOptions {
             max_sequences: None,
             exit_on_bug: false,
             learning_runs: 5,
+            dump_classes: None,
             command_line: Vec::new(),
             reproduce_flags: Vec::new(),
             stop: Arc::default(),

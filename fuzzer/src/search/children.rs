@@ -171,7 +171,7 @@ impl Drawing<'_> {
                 }
                 let middle = bridge.then(|| others.pop()).flatten();
                 // s's side has 2 up to half of the nodes.
-                let half = (others.len() + 1) / 2;
+                let half = others.len().div_ceil(2);
                 let with_s = 1 + below(draw, half.saturating_sub(1) as u64) as usize;
                 let rest = others.split_off(with_s);
                 let members = |side: &[usize]| -> Vec<Member> {

@@ -9,6 +9,7 @@ pub mod peers;
 pub mod queue;
 pub mod rand;
 pub mod random_points;
+pub mod scheduler;
 pub mod score;
 #[cfg(test)]
 pub mod sim;
@@ -18,4 +19,5 @@ mod tests;
 pub use children::{ChildFault, ClassKey, CutForm, Drawing, Seed, SeedClasses};
 pub use queue::{Pick, Queue, Why};
 pub use rand::XoRand;
+pub use scheduler::{NextRun, SearchScheduler};
 pub use score::{Averages, ScoreInput, score};

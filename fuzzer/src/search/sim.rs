@@ -19,7 +19,7 @@ pub struct Sim {
     pub max_faults: usize,
     /// Rounds of replication after GO.
     pub rounds: u32,
-    /// A follower crashed at `log.force` variant 3, rebooted at a point of the recovery stack `resync.apply`.
+    /// A follower crashed at `log.force` leaves a tail to be truncated; rebooted before that is done, entries are lost.
     pub bug: bool,
     /// Such stacks never come again: sequences that ask for them are not injected.
     pub vanishing: BTreeSet<StackId>,
@@ -32,7 +32,7 @@ impl Sim {
                 .map(|i| NodeName::from(format!("n{i}").as_str()))
                 .collect(),
             max_dead,
-            max_faults: 4,
+            max_faults: 10,
             rounds: 12,
             bug: true,
             vanishing: BTreeSet::new(),
@@ -72,6 +72,8 @@ struct Run<'a> {
     /// Work that a fault leaves behind: (node, stack name, kind).
     recovery: Vec<(usize, &'static str, Kind)>,
     marks: Vec<String>,
+    /// Points until the tail is truncated.
+    truncating: u32,
     failed: bool,
 }
 
@@ -105,6 +107,7 @@ impl<'a> Run<'a> {
             injected: Vec::new(),
             recovery: Vec::new(),
             marks: Vec::new(),
+            truncating: 0,
             failed: false,
         }
     }
@@ -234,6 +237,11 @@ impl<'a> Run<'a> {
             bytes: 1,
         };
         self.trace.events.push(event);
+        self.truncating = if what == "resync.truncate" {
+            2
+        } else {
+            self.truncating.saturating_sub(1)
+        };
         let index = self.trace.events.len() - 1;
         self.inject(index, node, what, peer);
     }
@@ -291,6 +299,10 @@ impl<'a> Run<'a> {
                         .push((self.leader, "lead.dropPeer", Kind::Delete));
                     self.recovery
                         .push((self.leader, "resync.apply", Kind::Write));
+                    if what == "log.force" {
+                        self.recovery
+                            .push((self.leader, "resync.truncate", Kind::Truncate));
+                    }
                 }
                 Fault::Crash {
                     who: name(self, n),
@@ -300,10 +312,7 @@ impl<'a> Run<'a> {
             Fault::Reboot { who } => {
                 let n = resolve(self, who);
                 self.dead.remove(&n);
-                if self.sim.bug
-                    && what == "resync.apply"
-                    && self.marks.last().is_some_and(|m| m == "crash log.force")
-                {
+                if self.sim.bug && self.truncating > 0 {
                     self.failed = true;
                 }
                 self.marks.push(format!("reboot {what}"));

@@ -1,0 +1,78 @@
+//! The campaign on real clusters: the executor's LibAFL executor with feedback's observers and sink.
+
+use super::drive::{Drive, Observers};
+use super::engine::campaign;
+use super::options::{FuzzEnd, FuzzError, FuzzOptions};
+use crate::campaign::Folder;
+use libafl::Error;
+use libafl::executors::HasObservers;
+use libafl_bolts::tuples::tuple_list;
+use std::sync::{Arc, Mutex};
+use warren_executor::RunOptions;
+use warren_executor::libafl_executor::ClusterExecutor;
+use warren_executor::run::{Runner, learn_background};
+use warren_feedback::{Judge, RunObserver, coverage_observer, sink};
+use warren_model::{ClusterShape, RunProduct, StackId};
+
+type Sink = Box<dyn FnMut(RunProduct, &mut Observers)>;
+
+/// Fuzzes a target that is set up. Learns first; ends at a limit, at the stop flag, at exhaustion, or at a finding with
+/// `exit_on_bug`.
+///
+/// # Errors
+/// [`FuzzError::HoldsCampaign`] before anything is run; a cluster that cannot be run or fails without faults; I/O.
+pub fn run(options: FuzzOptions, runner: Runner) -> Result<FuzzEnd, FuzzError> {
+    Folder::check(&options.out, &options.instance)?;
+    let judge = Judge::new(runner.rules().clone())
+        .map(|j| Arc::new(Mutex::new(j)))
+        .map_err(|e| FuzzError::Usage(e.to_string()))?;
+    let observers = tuple_list!(
+        coverage_observer(runner.config().map_size),
+        RunObserver::new(judge.clone())
+    );
+    let base = RunOptions {
+        dump_classes: options.dump_classes.clone(),
+        ..RunOptions::default()
+    };
+    let give: Sink = Box::new(|product, observers: &mut Observers| {
+        if let Err(e) = sink(product, observers) {
+            // Maps and observers are resized together, and both observers are there: this is a mistake of ours, and the run
+            // then shows as one without coverage and without a judgement.
+            eprintln!("warren: a run's product was lost: {e}");
+        }
+    });
+    let executor = ClusterExecutor::new(runner, base, observers, give);
+    campaign(options, executor, &judge)
+}
+
+impl Drive for ClusterExecutor<Observers, Sink> {
+    fn options_mut(&mut self) -> &mut RunOptions {
+        ClusterExecutor::options_mut(self)
+    }
+
+    fn shape(&self) -> &ClusterShape {
+        self.runner().shape()
+    }
+
+    fn kernel_cuts(&self) -> Result<(), String> {
+        self.runner().kernel_cuts()
+    }
+
+    fn map_size(&self) -> usize {
+        self.runner().config().map_size
+    }
+
+    fn resize_map(&mut self, size: usize) {
+        self.runner_mut().config_mut().map_size = size;
+        self.observers_mut().0 = coverage_observer(size);
+    }
+
+    fn learn_background(&mut self) -> Result<Vec<StackId>, Error> {
+        let stacks = learn_background(self.runner()).map_err(|e| Error::runtime(e.to_string()))?;
+        self.runner_mut()
+            .config_mut()
+            .background
+            .clone_from(&stacks);
+        Ok(stacks)
+    }
+}

@@ -1,0 +1,304 @@
+//! A failing run: is it a finding? Safety stands at once and is replayed for its rate; a liveness failure must show again in 2 of 3
+//! replays; a hang was repeated by the stage already. What stands is saved: crashes/ or hangs/, findings/<nnnnnn>/.
+
+use super::State;
+use super::drive::{Drive, Observers};
+use super::options::{EndReason, FuzzError};
+use super::session::Session;
+use super::snapshot::CurrentRun;
+use super::stage::{execute, line};
+use crate::campaign::{EntryName, FindingText, KeptFinding, RunRole, folder, names, write_finding};
+use libafl::corpus::Corpus;
+use libafl::executors::HasObservers;
+use libafl::fuzzer::ExecutesInput;
+use libafl::state::{HasCorpus, HasExecutions};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, Stage};
+
+/// Replays of a finding.
+const REPLAYS: u32 = 3;
+/// Replays in which a liveness failure must show again.
+const NEEDED: u32 = 2;
+
+/// What was seen, before replays overwrite the observers.
+struct Seen {
+    product: RunProduct,
+    judgement: Judgement,
+    failure: Failure,
+    why: String,
+    execs: u64,
+    at_ms: u64,
+    seed_run: Option<u64>,
+}
+
+/// Decides on the run in the observers, which failed and is to be saved.
+///
+/// # Errors
+/// I/O; the cluster cannot be run any more.
+pub fn failing_run<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    why: &str,
+) -> Result<(), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>,
+{
+    let seen = {
+        let observers = executor.observers();
+        let run = &observers.1.0;
+        let signature = run.judgement().signature();
+        let Some(failure) = run
+            .judgement()
+            .failures
+            .iter()
+            .find(|f| Some(f.signature.as_str()) == signature)
+        else {
+            return Ok(());
+        };
+        Seen {
+            product: run.product().clone(),
+            judgement: run.judgement().clone(),
+            failure: failure.clone(),
+            why: why.to_owned(),
+            execs: *state.executions(),
+            at_ms: session.clock.fuzz_ms(),
+            seed_run: state.corpus().current().map(|id| usize::from(id) as u64),
+        }
+    };
+    let signature = seen.failure.signature.clone();
+    if session.standing.contains(&signature) {
+        // One more of a bug that stands: its sequence is kept, its story is told already.
+        save_sequence(session, &seen)?;
+        return Ok(());
+    }
+    match seen.failure.kind {
+        FailureKind::Hang => stand(session, &seen, 1, 1, true).map(drop),
+        FailureKind::Safety => {
+            let path = stand(session, &seen, 0, 0, false)?;
+            let (k, n) = replay(session, fuzzer, executor, state, manager, &seen)?;
+            rate(session, &seen, &path, k, n)
+        }
+        FailureKind::Liveness => {
+            let (k, n) = replay(session, fuzzer, executor, state, manager, &seen)?;
+            if k >= NEEDED {
+                return stand(session, &seen, k, n, true).map(drop);
+            }
+            session.counts.unknowns += 1;
+            let text = format!(
+                "{} failed once and showed again in {k} of {n} replays: no finding",
+                crate::campaign::finding::headline(&seen.failure)
+            );
+            session.say(text.clone());
+            session.find("unknown", text);
+            Ok(())
+        }
+    }
+}
+
+/// Replays what really happened; answers (showed again, replays made).
+fn replay<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    seen: &Seen,
+) -> Result<(u32, u32), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>,
+{
+    let sequence = happened(seen);
+    let limit = session.limits.run;
+    let durable = seen.failure.stage == Stage::Durable;
+    let (mut k, mut n) = (0, 0);
+    let mut voids = 0;
+    while n < REPLAYS && !session.stopping() {
+        session.show_current(CurrentRun {
+            doing: format!("confirming {}/{REPLAYS}", n + 1),
+            kinds: sequence.kinds(),
+            why: format!("signature {}", seen.failure.signature),
+            since: Some(Instant::now()),
+            ..CurrentRun::default()
+        });
+        execute(
+            session, fuzzer, executor, state, manager, &sequence, limit, durable, false,
+        )?;
+        let observers = executor.observers();
+        let run = &observers.1.0;
+        let mut written = line(session, state, run, RunRole::Confirm);
+        written.why = format!("confirm {}", seen.failure.signature);
+        session.run_ended(&written)?;
+        if session.stopping() {
+            break;
+        }
+        if run.judgement().void.is_some() && voids < REPLAYS {
+            voids += 1;
+            continue;
+        }
+        n += 1;
+        k += u32::from(
+            run.judgement()
+                .failures
+                .iter()
+                .any(|f| f.signature == seen.failure.signature),
+        );
+        session.publish(state, false)?;
+    }
+    Ok((k, n))
+}
+
+/// The sequence to run again: as it happened; as asked where that is not known.
+fn happened(seen: &Seen) -> FaultSequence {
+    let record = &seen.product.record;
+    record
+        .matched
+        .clone()
+        .filter(|m| !m.faults.is_empty())
+        .or_else(|| record.sequence.clone())
+        .unwrap_or_else(|| FaultSequence::empty(""))
+}
+
+/// Writes the sequence into crashes/ or hangs/ under AFL's name.
+fn save_sequence(session: &mut Session, seen: &Seen) -> Result<PathBuf, FuzzError> {
+    let hang = seen.failure.kind == FailureKind::Hang;
+    let now = session.clock.fuzz_ms();
+    let counts = &mut session.counts;
+    let id = if hang {
+        counts.saved_hangs += 1;
+        counts.last_hang = Some(now);
+        counts.saved_hangs - 1
+    } else {
+        counts.saved_crashes += 1;
+        counts.last_crash = Some(now);
+        counts.execs_at_crash = seen.execs;
+        counts.saved_crashes - 1
+    };
+    let sequence = happened(seen);
+    let name = EntryName {
+        id,
+        src: seen.seed_run,
+        orig: None,
+        time_ms: seen.at_ms,
+        execs: seen.execs,
+        op: names::op(&sequence),
+        new_coverage: false,
+        bug: Some(seen.failure.signature.clone()),
+    };
+    let sub = if hang { "hangs" } else { "crashes" };
+    let path = session.folder.root().join(sub).join(name.to_string());
+    folder::write_whole(&path, sequence.to_text().as_bytes())?;
+    Ok(path)
+}
+
+/// A finding stands: everything is written, the reproduce command is printed.
+fn stand(
+    session: &mut Session,
+    seen: &Seen,
+    k: u32,
+    n: u32,
+    confirmed: bool,
+) -> Result<PathBuf, FuzzError> {
+    let path = save_sequence(session, seen)?;
+    let number = session.findings.len() as u64;
+    session.standing.insert(seen.failure.signature.clone());
+    session.findings.push(KeptFinding {
+        number,
+        signature: seen.failure.signature.clone(),
+        checker: seen.failure.checker.clone(),
+        kind: format!("{:?}", seen.failure.kind).to_lowercase(),
+        k,
+        n,
+    });
+    let rate = if confirmed {
+        rate_text(seen, k, n)
+    } else {
+        "stands by its evidence, not replayed yet".into()
+    };
+    write_story(session, seen, number, &path, &rate)?;
+    let headline = crate::campaign::finding::headline(&seen.failure);
+    session.say(format!(
+        "FINDING {number:06}: {headline}: {}",
+        seen.failure.evidence.first().map_or("", String::as_str)
+    ));
+    if confirmed {
+        session.say(format!("  confirmed: {rate}"));
+    }
+    session.say(format!(
+        "  story:     {}",
+        session.folder.finding(number).display()
+    ));
+    session.say(format!("  reproduce: {}", session.folder.reproduce(&path)));
+    session.find(
+        if seen.failure.kind == FailureKind::Hang {
+            "hang"
+        } else {
+            "finding"
+        },
+        headline,
+    );
+    if session.options.exit_on_bug {
+        session.end = Some(if seen.failure.kind == FailureKind::Hang {
+            EndReason::Hang
+        } else {
+            EndReason::Bug
+        });
+    }
+    Ok(path)
+}
+
+/// The rate of a finding that stood before it was replayed.
+fn rate(session: &mut Session, seen: &Seen, path: &Path, k: u32, n: u32) -> Result<(), FuzzError> {
+    let Some(finding) = session.findings.last_mut() else {
+        return Ok(());
+    };
+    (finding.k, finding.n) = (k, n);
+    let number = finding.number;
+    let text = rate_text(seen, k, n);
+    session.say(format!("  confirmed: {text}"));
+    write_story(session, seen, number, path, &text)
+}
+
+fn rate_text(seen: &Seen, k: u32, n: u32) -> String {
+    match seen.failure.kind {
+        FailureKind::Hang => {
+            "over its limit twice, the second time alone with twice the limit".into()
+        }
+        FailureKind::Safety => {
+            format!("showed again in {k} of {n} replays; stands by its evidence")
+        }
+        FailureKind::Liveness => format!("showed again in {k} of {n} replays"),
+    }
+}
+
+fn write_story(
+    session: &Session,
+    seen: &Seen,
+    number: u64,
+    path: &Path,
+    rate: &str,
+) -> Result<(), FuzzError> {
+    let text = FindingText {
+        number,
+        signature: seen.failure.signature.clone(),
+        confirmed: rate.to_owned(),
+        reproduce: session.folder.reproduce(path),
+        file: path.display().to_string(),
+        strategy: session.options.strategy.to_string(),
+        why: seen.why.clone(),
+        campaign_seed: session.seed,
+        execs: seen.execs,
+        at_ms: seen.at_ms,
+    };
+    write_finding(
+        &session.folder.finding(number),
+        &text,
+        &seen.product,
+        &seen.judgement,
+    )
+}

@@ -1,0 +1,99 @@
+//! What the loop needs of an executor beside LibAFL's traits, so that tests can put a made-up cluster in its place.
+
+use libafl::Error;
+use libafl_bolts::tuples::tuple_list_type;
+use std::time::Duration;
+use warren_executor::RunOptions;
+use warren_feedback::{CoverageObserver, RunObserver};
+use warren_model::{ClusterShape, StackId};
+
+/// The observers of a campaign, in this order.
+pub type Observers = tuple_list_type!(CoverageObserver, RunObserver);
+
+/// An executor whose next run can be described.
+pub trait Drive {
+    /// Options of the next run.
+    fn options_mut(&mut self) -> &mut RunOptions;
+
+    /// What the constraints need to know.
+    fn shape(&self) -> &ClusterShape;
+
+    /// Kernel cuts work: `drop` may be drawn. Else why not.
+    fn kernel_cuts(&self) -> Result<(), String>;
+
+    /// Bytes of the coverage map.
+    fn map_size(&self) -> usize;
+
+    /// Takes another map size for the next run, observers included.
+    fn resize_map(&mut self, size: usize);
+
+    /// Learns which stacks are background (once a target; cached by the executor).
+    ///
+    /// # Errors
+    /// The cluster could not be run.
+    fn learn_background(&mut self) -> Result<Vec<StackId>, Error>;
+}
+
+/// Limits of a run, from the learning runs (design, section 7, Numbers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall time of one run.
+    pub run: Duration,
+    /// Wait for one fault.
+    pub fault_wait: Duration,
+}
+
+impl Limits {
+    /// max(20 s, 5 x the median fault-free run), max(5 s, 3 x the median test phase); `asked` is `-t`. Times in ms.
+    #[must_use]
+    pub fn from_learning(totals: &[u64], tests: &[u64], asked: Option<Duration>) -> Self {
+        let seconds = Duration::from_secs;
+        Limits {
+            run: asked
+                .unwrap_or_else(|| seconds(20).max(Duration::from_millis(5 * median(totals)))),
+            fault_wait: seconds(5).max(Duration::from_millis(3 * median(tests))),
+        }
+    }
+}
+
+/// The median; of an even number the upper one; 0 of none.
+#[must_use]
+pub fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits() {
+        let l = |totals: &[u64], tests: &[u64]| Limits::from_learning(totals, tests, None);
+        let s = Duration::from_secs;
+        assert_eq!(
+            l(&[], &[]),
+            Limits {
+                run: s(20),
+                fault_wait: s(5)
+            }
+        );
+        assert_eq!(
+            l(&[3000, 3100, 2900], &[1000]),
+            Limits {
+                run: s(20),
+                fault_wait: s(5)
+            }
+        );
+        assert_eq!(
+            l(&[6000, 9000, 5000], &[4000]),
+            Limits {
+                run: s(30),
+                fault_wait: s(12)
+            }
+        );
+        let asked = Limits::from_learning(&[6000], &[100], Some(s(7)));
+        assert_eq!(asked.run, s(7));
+    }
+}

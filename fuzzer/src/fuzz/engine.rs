@@ -1,0 +1,184 @@
+//! A campaign from the first learning run to the end: LibAFL's state, fuzzer, event manager and stage put together around an
+//! executor, and the loop with its limits.
+
+use super::drive::{Drive, Observers};
+use super::learn::learn;
+use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions};
+use super::session::Session;
+use super::stage::FuzzStage;
+use super::store::StoreFeedback;
+use super::{SharedSnapshot, State};
+use crate::campaign::Folder;
+use crate::search::{NextRun, Queue, SearchScheduler, XoRand};
+use libafl::corpus::{InMemoryCorpus, InMemoryOnDiskCorpus};
+use libafl::events::SimpleEventManager;
+use libafl::executors::{Executor, HasObservers};
+use libafl::feedbacks::EagerOrFeedback;
+use libafl::fuzzer::NopInputFilter;
+use libafl::inputs::BytesInputConverter;
+use libafl::monitors::{Monitor, stats::ClientStatsManager};
+use libafl::state::{HasExecutions, StdState};
+use libafl::{Error, Fuzzer, HasMetadata, StdFuzzer};
+use libafl_bolts::ClientId;
+use libafl_bolts::tuples::tuple_list;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+use warren_feedback::{Judge, KeepFeedback, VerdictObjective};
+use warren_model::FaultSequence;
+
+/// The event manager of a single process, with our monitor.
+pub type Manager = SimpleEventManager<FaultSequence, ToSnapshot, State>;
+
+/// Keeps a run: feedback's rule, then the store.
+pub type Kept = EagerOrFeedback<KeepFeedback, StoreFeedback>;
+
+/// The fuzzer.
+pub type Std =
+    StdFuzzer<SearchScheduler, Kept, BytesInputConverter, NopInputFilter, VerdictObjective>;
+
+/// LibAFL's events, as far as the screen has no better source.
+#[derive(Clone, Debug)]
+pub struct ToSnapshot(SharedSnapshot);
+
+impl Monitor for ToSnapshot {
+    fn display(
+        &mut self,
+        stats: &mut ClientStatsManager,
+        _event: &str,
+        _sender: ClientId,
+    ) -> Result<(), Error> {
+        let corpus = stats.global_stats().corpus_size;
+        self.0.with(|s| s.corpus = s.corpus.max(corpus));
+        Ok(())
+    }
+}
+
+/// Runs a campaign on an executor whose run observer judges by `judge`.
+///
+/// # Errors
+/// [`FuzzError`]: the folder holds a campaign, the cluster cannot be run, learning fails, I/O.
+pub fn campaign<E>(
+    options: FuzzOptions,
+    mut executor: E,
+    judge: &Arc<Mutex<Judge>>,
+) -> Result<FuzzEnd, FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive + Executor<Manager, FaultSequence, State, Std>,
+{
+    let seed = options.seed.unwrap_or_else(clock_seed);
+    let folder = Folder::create(&options, seed)?;
+    let snapshot = options.snapshot.clone();
+    let mut session = Session::new(options, folder.clone(), seed);
+    let mut feedback = Kept::new(
+        KeepFeedback::new(),
+        StoreFeedback::new(folder.clone(), session.clock.clone()),
+    );
+    let mut objective = VerdictObjective::new();
+    let corpus =
+        InMemoryOnDiskCorpus::with_meta_format_and_prefix(folder.queue(), None, None, false)?;
+    let mut state: State = StdState::new(
+        XoRand::new(seed),
+        corpus,
+        InMemoryCorpus::new(),
+        &mut feedback,
+        &mut objective,
+    )?;
+    state.add_metadata(Queue::default());
+    state.add_metadata(NextRun::default());
+    let scheduler = SearchScheduler::new(session.options.strategy);
+    let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
+    let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
+
+    let learned = learn(
+        &mut session,
+        &mut fuzzer,
+        &mut executor,
+        &mut state,
+        &mut manager,
+        judge,
+    );
+    let mut stages = tuple_list!(FuzzStage { session });
+    let result = learned.and_then(|()| {
+        stages.0.session.begin_fuzzing();
+        run_loop(
+            &mut stages,
+            &mut fuzzer,
+            &mut executor,
+            &mut state,
+            &mut manager,
+        )
+    });
+    let session = &mut stages.0.session;
+    let published = session.publish(&state, true);
+    snapshot.with(|s| s.ended = true);
+    let reason = result?;
+    published?;
+    Ok(FuzzEnd {
+        reason,
+        sequences: session.counts.sequences,
+        execs: *state.executions(),
+        findings: session.findings.iter().filter(|f| f.kind != "hang").count() as u64,
+        hangs: session.counts.saved_hangs,
+        folder: session.folder.root().to_owned(),
+        fuzz_time: session.clock.fuzz_time(),
+        learning_time: session.learning,
+    })
+}
+
+/// Until a limit, the stop flag, a finding with `--exit-on-bug`, or exhaustion.
+fn run_loop<E>(
+    stages: &mut (FuzzStage, ()),
+    fuzzer: &mut Std,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut Manager,
+) -> Result<EndReason, FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive + Executor<Manager, FaultSequence, State, Std>,
+{
+    loop {
+        let session = &mut stages.0.session;
+        if let Some(reason) = due(session) {
+            return Ok(reason);
+        }
+        match fuzzer.fuzz_one(stages, executor, state, manager) {
+            Ok(_) => {}
+            Err(Error::Empty(..)) => {
+                stages.0.session.say(
+                    "exhausted: every child of every kept run was tried (or has too many faults)"
+                        .into(),
+                );
+                return Ok(EndReason::Exhausted);
+            }
+            Err(Error::ShuttingDown) => return Ok(EndReason::Stopped),
+            Err(e) => return Err(stages.0.session.error.take().unwrap_or(e.into())),
+        }
+    }
+}
+
+/// Why the campaign ends now.
+fn due(session: &Session) -> Option<EndReason> {
+    let o = &session.options;
+    if session.stopping() {
+        Some(EndReason::Stopped)
+    } else if let Some(end) = session.end {
+        Some(end)
+    } else if o.max_time.is_some_and(|t| session.clock.fuzz_time() >= t) {
+        Some(EndReason::TimeLimit)
+    } else if o
+        .max_sequences
+        .is_some_and(|n| session.counts.sequences >= n)
+    {
+        Some(EndReason::SequenceLimit)
+    } else {
+        None
+    }
+}
+
+/// A seed nobody asked for: written to fuzzer_stats, so that the campaign can be made again.
+fn clock_seed() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |d| d.as_secs() ^ (u64::from(d.subsec_nanos()) << 20))
+        & 0xffff_ffff
+}

@@ -1,0 +1,224 @@
+//! Learning: fault-free runs before the first fuzzed one. They teach the judge what is ordinary, the map's noise and size, the
+//! limits of a run; one of them becomes the root of the search. Printed apart from fuzzing, counted only in execs_done.
+
+use super::drive::{Drive, Limits, Observers};
+use super::options::FuzzError;
+use super::session::{Session, edges_found};
+use super::snapshot::CurrentRun;
+use super::stage::{add_seed, drawing, execute, line, test_stacks};
+use super::{State, StrategyKind};
+use crate::campaign::RunRole;
+use libafl::HasMetadata;
+use libafl::corpus::Corpus;
+use libafl::executors::HasObservers;
+use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
+use libafl::state::HasCorpus;
+use libafl_bolts::ToSlice;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use warren_feedback::coverage::{larger_map, slots_set, stability};
+use warren_feedback::{Judge, KeptInfo, KnownSlots};
+use warren_model::{FaultSequence, Verdict};
+
+/// Limit of a learning run: nothing is known yet.
+const FIRST_LIMIT: Duration = Duration::from_secs(120);
+/// Runs that may go wrong (void, not pass) before learning gives up.
+const MAY_FAIL: usize = 3;
+
+/// Makes the learning runs and the root of the search.
+///
+/// # Errors
+/// The cluster cannot be run; the fault-free run fails its checks again and again; the coverage map stays empty.
+pub fn learn<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    judge: &Arc<Mutex<Judge>>,
+) -> Result<(), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>
+        + ExecutionProcessor<EM, FaultSequence, Observers, State>,
+{
+    background(session, executor)?;
+    let wanted = session.options.learning_runs.max(1);
+    let empty = FaultSequence::empty(&session.options.target);
+    let limit = session.options.run_limit.unwrap_or(FIRST_LIMIT);
+    let (mut totals, mut tests, mut maps) = (Vec::new(), Vec::new(), Vec::<Vec<u8>>::new());
+    let mut wrong: Vec<String> = Vec::new();
+    let mut last_kind = None;
+    while totals.len() < wanted {
+        if session.stopping() {
+            return Ok(());
+        }
+        session.show_current(CurrentRun {
+            doing: format!("learning {}/{wanted}", totals.len() + 1),
+            kinds: empty.kinds(),
+            since: Some(Instant::now()),
+            ..CurrentRun::default()
+        });
+        let kind = execute(
+            session, fuzzer, executor, state, manager, &empty, limit, false, false,
+        )?;
+        session.counts.learning_runs += 1;
+        let observers = executor.observers();
+        let (map, run) = (observers.0.to_slice().to_vec(), &observers.1.0);
+        let set = slots_set(&map);
+        let mut written = line(session, state, run, RunRole::Learning);
+        written.coverage = set;
+        session.run_ended(&written)?;
+        if session.stopping() {
+            return Ok(());
+        }
+        if let Some(why) = unusable(run.judgement(), run.record().timed_out) {
+            session.say(format!("learning: a fault-free run is not usable: {why}"));
+            wrong.push(why);
+            if wrong.len() > MAY_FAIL {
+                return Err(FuzzError::Learning(format!(
+                    "{} fault-free runs were not usable, so nothing could be told from a run with faults:\n  {}\n  see {}; \
+                     `warren replay` with an empty sequence shows one such run",
+                    wrong.len(),
+                    wrong.join("\n  "),
+                    session.folder.root().join("runs.jsonl").display(),
+                )));
+            }
+            continue;
+        }
+        if set == 0 {
+            return Err(FuzzError::Learning(
+                "the coverage map is still empty after a fault-free run: no class of the target was instrumented; check [target] include \
+                 against the classes in the jars"
+                    .into(),
+            ));
+        }
+        if let Some(size) = larger_map(set, executor.map_size()) {
+            session.say(format!(
+                "coverage map: {set} of {} slots set by a fault-free run (more than 12 %), taking {size}; learning starts anew",
+                executor.map_size()
+            ));
+            executor.resize_map(size);
+            (totals, tests, maps) = (Vec::new(), Vec::new(), Vec::new());
+            continue;
+        }
+        judge
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .learn_fault_free(run.product());
+        state.metadata_or_insert_with(KnownSlots::new).learn(&map);
+        session.fault_free_stacks.extend(test_stacks(run.trace()));
+        totals.push(run.record().times.total);
+        tests.push(run.record().times.test);
+        session.say(format!(
+            "learning {}/{wanted}: {} ms, {} points, {set} slots",
+            totals.len(),
+            run.record().times.total,
+            run.trace().events.len()
+        ));
+        maps.push(map);
+        last_kind = Some(kind);
+        session.publish(state, false)?;
+    }
+    session.map_size = executor.map_size();
+    session.limits = Limits::from_learning(&totals, &tests, session.options.run_limit);
+    session.stability = 100.0 * stability(&maps);
+    session.edges_fault_free = edges_found(state);
+    session.variable_slots = variable(&maps);
+    // The last usable run is still in the observers unless an unusable one came after it: then the loop would have gone on.
+    let Some(kind) = last_kind else {
+        return Ok(());
+    };
+    let (_, id) =
+        fuzzer.evaluate_execution(state, manager, &empty, &*executor.observers(), &kind, true)?;
+    let id = id.ok_or_else(|| {
+        FuzzError::Learning("the fault-free run was not kept as root of the search".into())
+    })?;
+    let observers = executor.observers();
+    let run = &observers.1.0;
+    match session.options.strategy {
+        StrategyKind::RandomPoints => session.root = run.trace().clone(),
+        StrategyKind::CrashFuzz => {
+            let info = state
+                .corpus()
+                .get(id)?
+                .borrow()
+                .metadata_map()
+                .get::<KeptInfo>()
+                .cloned()
+                .unwrap_or_default();
+            let shape = executor.shape().clone();
+            let drawing = drawing(session, executor, &shape);
+            let stacks = session.fault_free_stacks.clone();
+            add_seed(state, usize::from(id) as u64, run, &info, &drawing, &stacks)?;
+        }
+    }
+    Ok(())
+}
+
+/// What must be known before the first run counts: background stacks, and how links can be cut.
+fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), FuzzError> {
+    session.show_current(CurrentRun {
+        doing: "learning background stacks".into(),
+        since: Some(Instant::now()),
+        ..CurrentRun::default()
+    });
+    let stacks = executor
+        .learn_background()
+        .map_err(|e| FuzzError::Cluster(e.to_string()))?;
+    session.say(format!("background: {} stacks", stacks.len()));
+    if session.options.faults.partition
+        && let Err(why) = executor.kernel_cuts()
+    {
+        session.say(format!(
+            "partitions are made by exceptions (throw), packets are not dropped: {why}"
+        ));
+    }
+    Ok(())
+}
+
+/// Why a fault-free run teaches nothing.
+fn unusable(judgement: &warren_model::Judgement, timed_out: bool) -> Option<String> {
+    if let Some(why) = &judgement.void {
+        return Some(format!("void: {why}"));
+    }
+    if timed_out {
+        return Some("it passed its limit".into());
+    }
+    match judgement.verdict {
+        Verdict::Pass => None,
+        Verdict::Fail => Some(
+            judgement
+                .failures
+                .iter()
+                .map(|f| {
+                    format!(
+                        "it FAILS {}: {}",
+                        crate::campaign::finding::headline(f),
+                        f.evidence.first().map_or("", String::as_str)
+                    )
+                })
+                .collect::<Vec<_>>()
+                .join("; "),
+        ),
+        Verdict::Unknown => Some(
+            judgement
+                .unknowns
+                .iter()
+                .map(|u| format!("unknown: {}: {}", u.checker, u.why))
+                .collect::<Vec<_>>()
+                .join("; "),
+        ),
+    }
+}
+
+/// Slots that some but not all learning runs set.
+fn variable(maps: &[Vec<u8>]) -> u64 {
+    let size = maps.first().map_or(0, Vec::len);
+    (0..size)
+        .filter(|i| {
+            let set = maps.iter().filter(|m| m[*i] != 0).count();
+            set > 0 && set < maps.len()
+        })
+        .count() as u64
+}

@@ -1,0 +1,99 @@
+//! The feedback that keeps nothing by itself: when another one keeps a run, it writes `runs/<id>.run` (before LibAFL writes the
+//! queue entry) and gives the entry AFL's name.
+
+use super::session::Clock;
+use crate::campaign::{EntryName, Folder, StoredRun, names};
+use libafl::corpus::{Corpus, Testcase};
+use libafl::executors::ExitKind;
+use libafl::feedbacks::{Feedback, StateInitializer};
+use libafl::state::{HasCorpus, HasExecutions};
+use libafl::{Error, HasMetadata};
+use libafl_bolts::Named;
+use libafl_bolts::tuples::{Handle, MatchName, MatchNameRef};
+use std::borrow::Cow;
+use warren_feedback::{KeptInfo, RUN, RunObserver};
+use warren_model::FaultSequence;
+
+/// Put after the feedback that decides: it reads the metadata that one leaves.
+#[derive(Clone, Debug)]
+pub struct StoreFeedback {
+    run: Handle<RunObserver>,
+    folder: Folder,
+    clock: Clock,
+}
+
+impl StoreFeedback {
+    /// Stores into a campaign's folder.
+    #[must_use]
+    pub fn new(folder: Folder, clock: Clock) -> Self {
+        StoreFeedback {
+            run: Handle::new(Cow::Borrowed(RUN)),
+            folder,
+            clock,
+        }
+    }
+}
+
+impl Named for StoreFeedback {
+    fn name(&self) -> &Cow<'static, str> {
+        static NAME: Cow<'static, str> = Cow::Borrowed("store");
+        &NAME
+    }
+}
+
+impl<S> StateInitializer<S> for StoreFeedback {}
+
+impl<EM, OT, S> Feedback<EM, FaultSequence, OT, S> for StoreFeedback
+where
+    OT: MatchName,
+    S: HasCorpus<FaultSequence> + HasExecutions,
+{
+    fn is_interesting(
+        &mut self,
+        _state: &mut S,
+        _manager: &mut EM,
+        _input: &FaultSequence,
+        _observers: &OT,
+        _kind: &ExitKind,
+    ) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn append_metadata(
+        &mut self,
+        state: &mut S,
+        _manager: &mut EM,
+        observers: &OT,
+        testcase: &mut Testcase<FaultSequence>,
+    ) -> Result<(), Error> {
+        let run = observers
+            .get(&self.run)
+            .ok_or_else(|| Error::key_not_found("no observer `run`"))?;
+        let id = usize::from(state.corpus().peek_free_id()) as u64;
+        let parent = state.corpus().current().map(|c| usize::from(c) as u64);
+        let stored = StoredRun {
+            id,
+            parent,
+            record: run.record().clone(),
+            trace: run.trace().clone(),
+        };
+        stored
+            .write(&self.folder.runs())
+            .map_err(|e| Error::illegal_state(e.to_string()))?;
+        let name = EntryName {
+            id,
+            src: parent,
+            orig: parent.is_none().then(|| "fault-free".to_owned()),
+            time_ms: self.clock.fuzz_ms(),
+            execs: *state.executions(),
+            op: stored.matched().map_or_else(String::new, names::op),
+            new_coverage: testcase
+                .metadata::<KeptInfo>()
+                .is_ok_and(|k| k.new_slots > 0),
+            bug: None,
+        };
+        *testcase.filename_mut() = Some(name.to_string());
+        testcase.set_executions(*state.executions());
+        Ok(())
+    }
+}

@@ -1,0 +1,443 @@
+//! The assembled fuzzer on the made-up cluster: LibAFL's loop, feedback's judge, the campaign folder; no process anywhere.
+
+use super::engine::campaign;
+use super::*;
+use crate::campaign::EntryName;
+use crate::search::sim::{MAP, Sim};
+use libafl::executors::{Executor, ExitKind, HasObservers};
+use libafl::state::HasExecutions;
+use libafl_bolts::tuples::{RefIndexable, tuple_list};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use warren_executor::RunOptions;
+use warren_feedback::{Judge, RunObserver, coverage_observer, sink};
+use warren_model::{ClusterShape, FaultSequence, Rules, StackId};
+
+type Tweak = Box<dyn FnMut(u64, &FaultSequence, &RunOptions, &mut warren_model::RunProduct)>;
+
+/// The simulator in the executor's place.
+struct SimExecutor {
+    sim: Sim,
+    shape: ClusterShape,
+    options: RunOptions,
+    observers: Observers,
+    tweak: Tweak,
+    runs: u64,
+}
+
+impl<EM, Z> Executor<EM, FaultSequence, State, Z> for SimExecutor {
+    fn run_target(
+        &mut self,
+        _fuzzer: &mut Z,
+        state: &mut State,
+        _manager: &mut EM,
+        input: &FaultSequence,
+    ) -> Result<ExitKind, libafl::Error> {
+        *state.executions_mut() += 1;
+        self.runs += 1;
+        let mut product = self.sim.run(input);
+        (self.tweak)(self.runs, input, &self.options, &mut product);
+        let timed_out = product.record.timed_out;
+        sink(product, &mut self.observers)?;
+        Ok(if timed_out {
+            ExitKind::Timeout
+        } else {
+            ExitKind::Ok
+        })
+    }
+}
+
+impl HasObservers for SimExecutor {
+    type Observers = Observers;
+    fn observers(&self) -> RefIndexable<&Observers, Observers> {
+        RefIndexable::from(&self.observers)
+    }
+    fn observers_mut(&mut self) -> RefIndexable<&mut Observers, Observers> {
+        RefIndexable::from(&mut self.observers)
+    }
+}
+
+impl Drive for SimExecutor {
+    fn options_mut(&mut self) -> &mut RunOptions {
+        &mut self.options
+    }
+    fn shape(&self) -> &ClusterShape {
+        &self.shape
+    }
+    fn kernel_cuts(&self) -> Result<(), String> {
+        Ok(())
+    }
+    fn map_size(&self) -> usize {
+        MAP
+    }
+    fn resize_map(&mut self, _size: usize) {
+        unreachable!("the made-up cluster sets few slots")
+    }
+    fn learn_background(&mut self) -> Result<Vec<StackId>, libafl::Error> {
+        Ok(Vec::new())
+    }
+}
+
+fn executor(sim: Sim, tweak: Tweak) -> (SimExecutor, Arc<Mutex<Judge>>) {
+    let judge = Arc::new(Mutex::new(Judge::new(Rules::default()).unwrap()));
+    let shape = sim.shape();
+    (
+        SimExecutor {
+            sim,
+            shape,
+            options: RunOptions::default(),
+            observers: tuple_list!(coverage_observer(MAP), RunObserver::new(judge.clone())),
+            tweak,
+            runs: 0,
+        },
+        judge,
+    )
+}
+
+fn nothing() -> Tweak {
+    Box::new(|_, _, _, _| {})
+}
+
+fn options(out: &Path, strategy: StrategyKind, seed: u64, runs: u64) -> FuzzOptions {
+    FuzzOptions {
+        strategy,
+        seed: Some(seed),
+        max_sequences: Some(runs),
+        max_faults: 10,
+        command_line: ["warren", "fuzz", "sim"].map(String::from).to_vec(),
+        ..FuzzOptions::new("sim", out)
+    }
+}
+
+fn fuzz(sim: Sim, options: FuzzOptions, tweak: Tweak) -> FuzzEnd {
+    let (e, judge) = executor(sim, tweak);
+    campaign(options, e, &judge).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<EntryName> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .filter(|n| n != "README.txt")
+        .collect();
+    names.sort();
+    names.iter().map(|n| n.parse().unwrap()).collect()
+}
+
+fn stat(folder: &Path, key: &str) -> String {
+    let text = std::fs::read_to_string(folder.join("fuzzer_stats")).unwrap();
+    text.lines()
+        .find_map(|l| {
+            let (k, v) = l.split_once(':')?;
+            (k.trim() == key).then(|| v.trim().to_owned())
+        })
+        .unwrap_or_else(|| panic!("no {key} in {text}"))
+}
+
+fn lines(folder: &Path) -> Vec<serde_json::Value> {
+    std::fs::read_to_string(folder.join("runs.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect()
+}
+
+#[test]
+fn crashfuzz_finds_the_planted_bug_and_tells_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 1, 2000);
+    o.exit_on_bug = true;
+    let snapshot = o.snapshot.clone();
+    let end = fuzz(Sim::new(3, 1), o, nothing());
+    assert_eq!(end.reason, EndReason::Bug);
+    assert_eq!(end.findings, 1);
+    let f = &end.folder;
+    // One bug of two faults, its file, its story.
+    let crashes = names(&f.join("crashes"));
+    assert_eq!(crashes.len(), 1);
+    assert!(crashes[0].op.starts_with("crash"), "{:?}", crashes[0]);
+    assert!(crashes[0].src.is_some_and(|s| s > 0));
+    let evidence = std::fs::read_to_string(f.join("findings/000000/evidence.txt")).unwrap();
+    assert!(evidence.contains("3 of 3 replays"), "{evidence}");
+    assert!(evidence.contains("planted: entry lost"), "{evidence}");
+    assert!(evidence.contains("reproduce: warren replay "), "{evidence}");
+    // The saved sequence is what fails.
+    let file = std::fs::read_dir(f.join("crashes"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| !p.ends_with("README.txt"))
+        .unwrap();
+    let saved = FaultSequence::from_text(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let again = Sim::new(3, 1).run(&saved);
+    assert!(format!("{:?}", again.observations).contains("planted"));
+    // Figures agree with the lines.
+    let lines = lines(f);
+    let fuzzed = lines.iter().filter(|l| l["role"] == "fuzz").count();
+    assert_eq!(stat(f, "sequences_tested"), fuzzed.to_string());
+    assert_eq!(stat(f, "execs_done"), lines.len().to_string());
+    assert_eq!(end.execs, lines.len() as u64);
+    assert_eq!(lines.iter().filter(|l| l["role"] == "learning").count(), 5);
+    assert_eq!(lines.iter().filter(|l| l["role"] == "confirm").count(), 3);
+    let queue = names(&f.join("queue"));
+    assert_eq!(stat(f, "corpus_count"), queue.len().to_string());
+    assert_eq!(queue[0].orig.as_deref(), Some("fault-free"));
+    assert!(queue[1..].iter().all(|q| q.src.is_some()));
+    assert_eq!(
+        std::fs::read_dir(f.join("runs")).unwrap().count(),
+        queue.len()
+    );
+    assert!(stat(f, "finding_000000").ends_with("3/3"));
+    let said = snapshot.drain_lines();
+    assert!(
+        said.iter().any(|l| l.contains("reproduce: warren replay ")),
+        "{said:?}"
+    );
+    assert!(snapshot.get().ended);
+}
+
+/// Sequences until the bug, by strategy; the limit when it was not found.
+fn runs_until_bug(strategy: StrategyKind, seed: u64, limit: u64) -> u64 {
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = options(dir.path(), strategy, seed, limit);
+    o.exit_on_bug = true;
+    fuzz(Sim::new(3, 1), o, nothing()).sequences
+}
+
+#[test]
+fn crashfuzz_needs_far_fewer_runs_than_random_points() {
+    let limit = 400;
+    let of = |strategy| {
+        let runs: Vec<u64> = (1..=3)
+            .map(|seed| runs_until_bug(strategy, seed, limit))
+            .collect();
+        (median(&runs), runs)
+    };
+    let (crashfuzz, a) = of(StrategyKind::CrashFuzz);
+    let (random, b) = of(StrategyKind::RandomPoints);
+    println!("crashfuzz {a:?}, random-points {b:?}");
+    assert!(a.iter().all(|r| *r < limit), "crashfuzz: {a:?}");
+    assert!(
+        random >= 3 * crashfuzz,
+        "crashfuzz {a:?}, random-points {b:?}"
+    );
+}
+
+#[test]
+fn a_small_space_is_exhausted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sim = Sim::new(3, 1);
+    (sim.rounds, sim.max_faults, sim.bug) = (2, 2, false);
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 3, 100_000);
+    (o.max_faults, o.faults) = (2, "crash,reboot".parse().unwrap());
+    let end = fuzz(sim, o, nothing());
+    assert_eq!(end.reason, EndReason::Exhausted);
+    assert_eq!(stat(&end.folder, "pending_total"), "0");
+    assert_eq!(end.findings, 0);
+    // Each sequence once.
+    let mut picks: Vec<String> = lines(&end.folder)
+        .iter()
+        .filter(|l| l["role"] == "fuzz")
+        .map(|l| format!("{} {} {}", l["seed_run"], l["why"], l["run"]))
+        .collect();
+    picks.dedup();
+    assert_eq!(picks.len() as u64, end.sequences);
+}
+
+#[test]
+fn the_same_seed_makes_the_same_campaign() {
+    let go = |seed| {
+        let dir = tempfile::tempdir().unwrap();
+        let end = fuzz(
+            Sim::new(5, 2),
+            options(dir.path(), StrategyKind::CrashFuzz, seed, 60),
+            nothing(),
+        );
+        lines(&end.folder)
+            .iter()
+            .map(|l| format!("{} {} {}", l["kinds"], l["seed_run"], l["why"]))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(go(4), go(4));
+    assert_ne!(go(4), go(5));
+}
+
+#[test]
+fn what_never_comes_is_tried_three_times_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sim = Sim::new(3, 1);
+    sim.bug = false;
+    let tweak: Tweak = Box::new(|_, input, _, product| {
+        // Faults before GO never come: the executor would say so.
+        let asks = input
+            .faults
+            .iter()
+            .any(|f| f.at.phase() == warren_model::Phase::Start);
+        if asks {
+            product.record.injected.clear();
+            if let Some(m) = product.record.matched.as_mut() {
+                m.faults.clear();
+            }
+            product.record.not_injected = Some(warren_model::NotInjected {
+                index: 0,
+                reason: "silence".into(),
+                detail: "its stack never came".into(),
+                nearest: 0,
+            });
+        }
+    });
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 6, 400);
+    o.faults = "crash,reboot".parse().unwrap();
+    let end = fuzz(sim, o, tweak);
+    let uninjectable: u64 = stat(&end.folder, "uninjectable").parse().unwrap();
+    let silence: u64 = stat(&end.folder, "not_injected_silence").parse().unwrap();
+    assert!(
+        uninjectable > 0 && silence >= 3 * uninjectable,
+        "{uninjectable} {silence}"
+    );
+    let asked: u64 = stat(&end.folder, "one_fault_asked").parse().unwrap();
+    let full: u64 = stat(&end.folder, "one_fault_full").parse().unwrap();
+    assert!(full < asked);
+}
+
+#[test]
+fn void_runs_are_repeated_and_say_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sim = Sim::new(3, 1);
+    sim.bug = false;
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        if run % 4 == 0 {
+            product.record.void = Some("tmpfs full".into());
+        }
+    });
+    let end = fuzz(
+        sim,
+        options(dir.path(), StrategyKind::CrashFuzz, 7, 30),
+        tweak,
+    );
+    assert_eq!(end.sequences, 30);
+    let lines = lines(&end.folder);
+    let voids = lines.iter().filter(|l| !l["void"].is_null()).count();
+    assert!(voids >= 5);
+    assert_eq!(stat(&end.folder, "void_runs"), voids.to_string());
+    assert!(
+        lines
+            .iter()
+            .filter(|l| !l["void"].is_null())
+            .all(|l| l["kept"].is_null())
+    );
+    let repeats = lines.iter().filter(|l| l["role"] == "repeat").count();
+    assert!(repeats > 0);
+    assert_eq!(end.execs, lines.len() as u64);
+}
+
+#[test]
+fn a_run_over_its_limit_is_made_once_more_with_twice_the_limit() {
+    for (both, hangs) in [(true, true), (false, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sim = Sim::new(3, 1);
+        sim.bug = false;
+        let limits = Arc::new(Mutex::new(Vec::new()));
+        let seen = limits.clone();
+        let tweak: Tweak = Box::new(move |run, _, options, product| {
+            if run == 7 || (run == 8 && both) {
+                product.record.timed_out = true;
+            }
+            seen.lock().unwrap().push(options.limit);
+        });
+        let end = fuzz(
+            sim,
+            options(dir.path(), StrategyKind::CrashFuzz, 8, 10),
+            tweak,
+        );
+        let limits = limits.lock().unwrap();
+        assert_eq!(limits[7], limits[6] * 2);
+        assert_eq!(limits[6], Duration::from_secs(20));
+        assert_eq!(end.hangs > 0, hangs);
+        assert_eq!(names(&end.folder.join("hangs")).len(), usize::from(hangs));
+        assert_eq!(end.sequences, 10);
+    }
+}
+
+#[test]
+fn a_liveness_failure_must_show_again() {
+    use warren_model::{Observation, Phase};
+    for (again, found) in [(true, 1), (false, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sim = Sim::new(3, 1);
+        sim.bug = false;
+        let tweak: Tweak = Box::new(move |run, _, _, product| {
+            // The third fuzzed run fails, and its replays if asked so.
+            if run == 8 || (again && (9..12).contains(&run)) {
+                for node in &product.trace.nodes {
+                    product.observations.push(Observation::Serve {
+                        phase: Phase::Heal,
+                        node: node.clone(),
+                        ok: false,
+                        ms: 9000,
+                        error: Some("refused".into()),
+                    });
+                }
+            }
+        });
+        let end = fuzz(
+            sim,
+            options(dir.path(), StrategyKind::CrashFuzz, 9, 8),
+            tweak,
+        );
+        let confirms = lines(&end.folder)
+            .iter()
+            .filter(|l| l["role"] == "confirm")
+            .count();
+        assert_eq!(confirms, 3, "again {again}");
+        assert_eq!(end.findings, found, "again {again}");
+        assert_eq!(names(&end.folder.join("crashes")).len() as u64, found);
+        assert_eq!(end.sequences, 8);
+    }
+}
+
+#[test]
+fn the_stop_flag_ends_it_and_a_second_campaign_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 10, 1000);
+    let stop = o.stop.clone();
+    let tweak: Tweak = Box::new(move |run, _, _, _| {
+        if run == 12 {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let end = fuzz(Sim::new(3, 1), o, tweak);
+    assert_eq!(end.reason, EndReason::Stopped);
+    assert_eq!(end.sequences, 6);
+    let (e, judge) = executor(Sim::new(3, 1), nothing());
+    match campaign(
+        options(dir.path(), StrategyKind::CrashFuzz, 10, 1),
+        e,
+        &judge,
+    ) {
+        Err(FuzzError::HoldsCampaign { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_cluster_that_fails_without_faults_is_refused_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let (e, judge) = executor(
+        Sim::new(3, 1),
+        Box::new(|_, _, _, product| {
+            product
+                .observations
+                .push(warren_model::Observation::Mismatch {
+                    node: "n1".into(),
+                    what: "digest".into(),
+                    detail: "always".into(),
+                });
+        }),
+    );
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 11, 10);
+    match campaign(o, e, &judge) {
+        Err(FuzzError::Learning(why)) => assert!(why.contains("FAILS"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,71 @@
+//! LibAFL's thin view of the search: corpus = kept runs; `next` picks (seed run, class, occurrence) and leaves it in the state for
+//! the stage that runs it. An exhausted queue is `Error::Empty`, which the loop turns into a normal end.
+
+use super::queue::{Pick, Queue};
+use crate::fuzz::StrategyKind;
+use libafl::corpus::{Corpus, CorpusId};
+use libafl::schedulers::Scheduler;
+use libafl::state::{HasCorpus, HasRand};
+use libafl::{Error, HasMetadata};
+use serde::{Deserialize, Serialize};
+use warren_model::FaultSequence;
+
+/// What the stage is to run next; `None` = the strategy draws it without a seed run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NextRun(pub Option<Pick>);
+
+libafl_bolts::impl_serdeany!(NextRun);
+
+/// Picks by a strategy.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchScheduler {
+    strategy: StrategyKind,
+}
+
+impl SearchScheduler {
+    /// A scheduler for a strategy. Its state is the metadata [`Queue`] and [`NextRun`].
+    #[must_use]
+    pub fn new(strategy: StrategyKind) -> Self {
+        SearchScheduler { strategy }
+    }
+}
+
+impl<S> Scheduler<FaultSequence, S> for SearchScheduler
+where
+    S: HasCorpus<FaultSequence> + HasMetadata + HasRand,
+{
+    /// Classes need the run's trace, which the stage has at hand: it feeds the queue.
+    fn on_add(&mut self, _state: &mut S, _id: CorpusId) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn next(&mut self, state: &mut S) -> Result<CorpusId, Error> {
+        let first = state
+            .corpus()
+            .first()
+            .ok_or_else(|| Error::empty("no kept run: learning comes first"))?;
+        let (pick, id) = match self.strategy {
+            StrategyKind::RandomPoints => (None, first),
+            StrategyKind::CrashFuzz => {
+                // Out of the state for a moment: the draw needs the state's random numbers.
+                let mut queue = state
+                    .metadata_map_mut()
+                    .remove::<Queue>()
+                    .map_or_else(Queue::default, |q| *q);
+                let pick = queue.pick(state.rand_mut());
+                state.add_metadata(queue);
+                let pick = pick.ok_or_else(|| Error::empty("every class is exhausted"))?;
+                let id = CorpusId::from(pick.seed);
+                (Some(pick), id)
+            }
+        };
+        state.add_metadata(NextRun(pick));
+        <Self as Scheduler<FaultSequence, S>>::set_current_scheduled(self, state, Some(id))?;
+        Ok(id)
+    }
+
+    fn set_current_scheduled(&mut self, state: &mut S, id: Option<CorpusId>) -> Result<(), Error> {
+        *state.corpus_mut().current_mut() = id;
+        Ok(())
+    }
+}
