@@ -25,45 +25,46 @@ final class Staging {
     }
 
     private final File dir;
+    private final Store store;
     private final Map<Long, Stage> stages = new HashMap<>();
 
-    Staging(File dir) {
+    Staging(File dir, Store store) {
         this.dir = dir;
-        dir.mkdirs();
+        this.store = store;
+    }
+
+    private static String name(long request) {
+        return "part-" + Long.toHexString(request);
     }
 
     private File file(long request) {
-        return new File(dir, Long.toHexString(request));
+        return new File(dir, name(request));
     }
 
-    void open(long request, String owner, String text) throws IOException {
+    void open(long request, String owner) throws IOException {
         stages.put(request, new Stage(owner));
         // A value sent again begins again.
         Files.deleteIfExists(file(request).toPath());
-        add(request, text);
     }
 
-    void more(long request, String text) throws IOException {
-        if (stages.containsKey(request)) {
-            add(request, text);
+    /** Adds a part; one whose beginning is not here is ignored. */
+    void add(long request, String text) throws IOException {
+        if (!stages.containsKey(request)) {
+            return;
+        }
+        try (FileOutputStream out = new FileOutputStream(file(request), true)) {
+            out.write(text.getBytes(StandardCharsets.UTF_8));
         }
     }
 
     /** @return the whole value, or null when its beginning is not here */
-    String close(long request, String text) throws IOException {
+    String take(long request) throws IOException {
         if (stages.remove(request) == null) {
             return null;
         }
-        add(request, text);
         String value = new String(Files.readAllBytes(file(request).toPath()), StandardCharsets.UTF_8);
         Files.delete(file(request).toPath());
         return value;
-    }
-
-    private void add(long request, String text) throws IOException {
-        try (FileOutputStream out = new FileOutputStream(file(request), true)) {
-            out.write(text.getBytes(StandardCharsets.UTF_8));
-        }
     }
 
     /** The link to {@code owner} is lost. */
@@ -71,14 +72,8 @@ final class Staging {
         for (Map.Entry<Long, Stage> e : stages.entrySet()) {
             if (e.getValue().owner.equals(owner) && e.getValue().until == 0) {
                 e.getValue().until = System.nanoTime() + 50L * Node.TICK * 1_000_000L;
-                note(e.getKey(), owner);
+                store.mark(name(e.getKey()) + "-kept", owner);
             }
-        }
-    }
-
-    private void note(long request, String owner) throws IOException {
-        try (FileOutputStream out = new FileOutputStream(new File(dir, Long.toHexString(request) + ".kept"))) {
-            out.write(owner.getBytes(StandardCharsets.UTF_8));
         }
     }
 
@@ -88,7 +83,7 @@ final class Staging {
             if (e.getValue().until != 0 && System.nanoTime() - e.getValue().until >= 0) {
                 i.remove();
                 Files.deleteIfExists(file(e.getKey()).toPath());
-                Files.deleteIfExists(new File(dir, Long.toHexString(e.getKey()) + ".kept").toPath());
+                store.unmark(name(e.getKey()) + "-kept");
             }
         }
     }
@@ -96,7 +91,7 @@ final class Staging {
     /** A new reign knows nothing of what the last one was sent. */
     void clear() throws IOException {
         stages.clear();
-        for (File file : dir.listFiles()) {
+        for (File file : dir.listFiles((d, name) -> name.startsWith("part-"))) {
             Files.delete(file.toPath());
         }
     }

@@ -63,7 +63,7 @@ final class ClientPort {
                 }
                 String[] words = line.toString().trim().split(" ");
                 line.setLength(0);
-                perform(words, out);
+                reply(out, perform(words));
             }
         } catch (IOException e) {
             // the client has gone
@@ -72,34 +72,26 @@ final class ClientPort {
         }
     }
 
-    private void perform(String[] w, OutputStream out) throws IOException, InterruptedException {
+    private String perform(String[] w) throws IOException, InterruptedException {
         switch (w[0]) {
             case "get":
-                get(w[1], out);
-                break;
+                return get(w[1]);
             case "dump":
-                dump(out);
-                break;
+                return dump();
             case "put":
-                put(w, out);
-                break;
+                return submit(Entry.PUT, 0, w[1], w[2], false);
             case "create":
-                create(w, out);
-                break;
+                return submit(Entry.CREATE, 0, w[1], w[2], false);
             case "cas":
-                cas(w, out);
-                break;
+                return submit(Entry.CAS, Long.parseLong(w[2]), w[1], w[3], false);
             case "del":
-                delete(w, out);
-                break;
+                return submit(Entry.DELETE, 0, w[1], "", false);
             case "sync":
-                sync(out);
-                break;
+                return submit(Entry.NOOP, 0, "", "", false);
             case "big":
-                big(w, out);
-                break;
+                return submit(Entry.CREATE, 0, w[1], w[2], true);
             default:
-                reply(out, "fail Unknown");
+                return "fail Unknown";
         }
     }
 
@@ -118,18 +110,16 @@ final class ClientPort {
         reply(out, text);
     }
 
-    private void get(String key, OutputStream out) throws IOException {
-        String text;
+    private String get(String key) {
         synchronized (node) {
             State.Value value = node.state.keys.get(key);
-            text = !node.serving ? "fail NotServing"
+            return !node.serving ? "fail NotServing"
                     : value == null ? "none " + node.state.applied
                             : "ok " + node.state.applied + " " + value.version + " " + value.changed + " " + value.text;
         }
-        reply(out, text);
     }
 
-    private void dump(OutputStream out) throws IOException {
+    private String dump() {
         StringBuilder text = new StringBuilder();
         synchronized (node) {
             for (Map.Entry<String, State.Value> e : node.state.keys.entrySet()) {
@@ -138,31 +128,7 @@ final class ClientPort {
             }
             text.append("end ").append(node.state.applied).append(' ').append(Long.toHexString(node.state.digest));
         }
-        reply(out, text.toString());
-    }
-
-    private void put(String[] w, OutputStream out) throws IOException, InterruptedException {
-        reply(out, submit(Entry.PUT, 0, w[1], w[2], false));
-    }
-
-    private void create(String[] w, OutputStream out) throws IOException, InterruptedException {
-        reply(out, submit(Entry.CREATE, 0, w[1], w[2], false));
-    }
-
-    private void cas(String[] w, OutputStream out) throws IOException, InterruptedException {
-        reply(out, submit(Entry.CAS, Long.parseLong(w[2]), w[1], w[3], false));
-    }
-
-    private void delete(String[] w, OutputStream out) throws IOException, InterruptedException {
-        reply(out, submit(Entry.DELETE, 0, w[1], "", false));
-    }
-
-    private void sync(OutputStream out) throws IOException, InterruptedException {
-        reply(out, submit(Entry.NOOP, 0, "", "", false));
-    }
-
-    private void big(String[] w, OutputStream out) throws IOException, InterruptedException {
-        reply(out, submit(Entry.CREATE, 0, w[1], w[2], true));
+        return text.toString();
     }
 
     private String submit(int kind, long expect, String key, String value, boolean big) throws InterruptedException {
@@ -182,7 +148,7 @@ final class ClientPort {
         }
         try {
             if (leader != null) {
-                leader.append(wish);
+                leader.forward(wish);
             } else if (big) {
                 follower.sendBig(waiter);
             } else {

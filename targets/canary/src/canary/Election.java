@@ -30,7 +30,7 @@ final class Election {
     void look() throws Exception {
         won = 0;
         // The first time nodes of one start need not race each other.
-        long wait = 40 + (node.store.epoch == 0 ? 200L : 90L) * node.order + random.nextInt(20);
+        long wait = 40 + (node.store.epoch == 0 ? 500L : 90L) * node.order + random.nextInt(20);
         while (true) {
             leader = node.awaitLeader(wait);
             if (leader != null) {
@@ -49,7 +49,7 @@ final class Election {
         Poll poll = new Poll(node.majority() - 1);
         for (String member : node.members.keySet()) {
             if (!member.equals(node.name)) {
-                poll.start(() -> askPreVote(member, poll));
+                poll.start(() -> ask(member, Message.Type.PREVOTE, 0, poll));
             }
         }
         return poll.await() ? poll.highest() : -1;
@@ -64,7 +64,7 @@ final class Election {
         Poll poll = new Poll(node.majority() - 1);
         for (String member : node.members.keySet()) {
             if (!member.equals(node.name)) {
-                poll.start(() -> askVote(member, epoch, poll));
+                poll.start(() -> ask(member, Message.Type.VOTE, epoch, poll));
             }
         }
         boolean elected = poll.await();
@@ -91,20 +91,10 @@ final class Election {
         return m;
     }
 
-    private void askPreVote(String member, Poll poll) throws IOException {
+    private void ask(String member, Message.Type type, long epoch, Poll poll) throws IOException {
         Link link = Link.connect(node.members.get(member), node.port, Node.CONNECT, Node.CONNECT);
         try {
-            link.send(candidacy(Message.Type.PREVOTE, 0));
-            poll.answer(link.receive());
-        } finally {
-            link.close();
-        }
-    }
-
-    private void askVote(String member, long epoch, Poll poll) throws IOException {
-        Link link = Link.connect(node.members.get(member), node.port, Node.CONNECT, Node.CONNECT);
-        try {
-            link.send(candidacy(Message.Type.VOTE, epoch));
+            link.send(candidacy(type, epoch));
             poll.answer(link.receive());
         } finally {
             link.close();

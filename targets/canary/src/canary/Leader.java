@@ -47,7 +47,7 @@ final class Leader {
         try {
             synchronized (node) {
                 node.leader = this;
-                node.store.joined(epoch, node.log.lastEpoch(), node.log.length());
+                node.store.epoch = epoch;
                 node.staging.clear();
                 node.waiters.lost(false);
                 reclaim.begin();
@@ -99,17 +99,13 @@ final class Leader {
                 reclaim.giveUp();
                 advance();
             }
-            if (greeting && node.serving && !pinned()) {
+            if (greeting && node.serving) {
                 greeting = false;
-                greet();
+                // Every node that came (back) is told so in the log itself.
+                forward(new Entry(0, 0, 0, Entry.NOOP, 0, "", ""));
             }
         }
         return !outvoted && (heard >= node.majority() || System.nanoTime() - grace < 0);
-    }
-
-    /** Every node that came (back) is told so in the log itself. */
-    private void greet() throws IOException {
-        appendEntry(new Entry(epoch, 0, 0, Entry.NOOP, 0, "", ""));
     }
 
     private void announce() {
@@ -147,20 +143,19 @@ final class Leader {
         return pinnedBy != null && System.nanoTime() - pinnedUntil < 0;
     }
 
-    /** Appends a request's entry. Waits while a joining follower holds the log's end in place. */
-    void append(Entry wish) throws IOException, InterruptedException {
+    /** Appends an entry. Waits while a joining follower holds the log's end in place. */
+    private void append(Entry wish) throws IOException, InterruptedException {
         synchronized (node) {
             while (active && pinned()) {
                 node.wait(Math.max(1, (pinnedUntil - System.nanoTime()) / 1_000_000L));
             }
-            if (!active || !node.serving) {
-                throw new IOException("not leading any more");
+            if (active && node.serving) {
+                appendNow(wish);
             }
-            appendEntry(wish);
         }
     }
 
-    private void appendEntry(Entry wish) throws IOException {
+    private void appendNow(Entry wish) throws IOException {
         Entry e = wish.at(epoch, node.log.length() + 1);
         node.log.append(e);
         Message m = new Message(Message.Type.APPEND);
@@ -177,6 +172,7 @@ final class Leader {
         return bytes.toByteArray();
     }
 
+    /** What clients of any node want appended, in the order in which it came. */
     void forward(Entry wish) {
         forwarded.add(wish);
     }
@@ -190,7 +186,7 @@ final class Leader {
                 }
             }
         } catch (IOException | InterruptedException e) {
-            // the reign has ended: those who asked see their link close
+            throw new IllegalStateException("disk of " + node.name, e);
         }
     }
 
@@ -366,18 +362,15 @@ final class Leader {
             if (peers.get(peer.name) != peer) {
                 return;
             }
-            switch (m.type) {
-                case BIG:
-                    node.staging.open(m.a, peer.name, m.t);
-                    break;
-                case MORE:
-                    node.staging.more(m.a, m.t);
-                    break;
-                default:
-                    String value = node.staging.close(m.a, m.t);
-                    if (value != null) {
-                        forward(new Entry(0, 0, m.a, Entry.CREATE, 0, m.s, value));
-                    }
+            if (m.type == Message.Type.BIG) {
+                node.staging.open(m.a, peer.name);
+            }
+            node.staging.add(m.a, m.t);
+            if (m.type == Message.Type.CLOSE) {
+                String value = node.staging.take(m.a);
+                if (value != null) {
+                    forward(new Entry(0, 0, m.a, Entry.CREATE, 0, m.s, value));
+                }
             }
         }
     }

@@ -47,7 +47,6 @@ final class Log {
         this.dir = dir;
         this.baseIndex = baseIndex;
         this.baseEpoch = baseEpoch;
-        dir.mkdirs();
         recover();
     }
 

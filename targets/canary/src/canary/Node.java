@@ -55,9 +55,11 @@ final class Node {
             place++;
         }
         order = place;
-        store = new Store(new File(dir, "data"));
-        log = new Log(new File(dir, "log"), store.checkpointIndex, store.checkpointEpoch);
-        staging = new Staging(new File(dir, "staging"));
+        File data = new File(dir, "data");
+        data.mkdirs();
+        store = new Store(data);
+        log = new Log(data, store.checkpointIndex, store.checkpointEpoch);
+        staging = new Staging(data, store);
         reload();
     }
 

@@ -5,8 +5,8 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.File;
-import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.StandardCopyOption;
@@ -38,7 +38,6 @@ final class Store {
 
     Store(File dir) throws IOException {
         this.dir = dir;
-        dir.mkdirs();
         String text = read("accepted");
         accepted = text == null ? 0 : Long.parseLong(text);
         text = read("epoch");
@@ -67,12 +66,12 @@ final class Store {
         return file.exists() ? new String(Files.readAllBytes(file.toPath()), StandardCharsets.UTF_8).trim() : null;
     }
 
-    /** Written beside, forced, renamed: there is always an old or a new one. */
+    /** Written beside (each write on disk before it returns), renamed: there is always an old or a new one. */
     private void replace(String name, byte[] bytes) throws IOException {
         File fresh = new File(dir, name + ".new");
-        try (FileOutputStream out = new FileOutputStream(fresh)) {
+        Files.deleteIfExists(fresh.toPath());
+        try (RandomAccessFile out = new RandomAccessFile(fresh, "rwd")) {
             out.write(bytes);
-            out.getChannel().force(true);
         }
         Files.move(fresh.toPath(), new File(dir, name).toPath(), StandardCopyOption.ATOMIC_MOVE);
     }
