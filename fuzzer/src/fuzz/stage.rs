@@ -250,7 +250,11 @@ impl FuzzStage {
             let next = if j.void.is_some() && voids < VOID_REPEATS {
                 voids += 1;
                 RunRole::Repeat
-            } else if j.void.is_none() && run.record().timed_out && !retested {
+            } else if j.void.is_none()
+                && run.record().timed_out
+                && j.verdict != Verdict::Fail
+                && !retested
+            {
                 retested = true;
                 RunRole::Retest
             } else if undecided_by_load(j) && !repeated && !retested {
