@@ -26,7 +26,7 @@ import warren.workload.Sockets;
 public final class CanaryWorkload extends Driver {
     private static final int PORT = 7401;
     /** Longer than any server lets a request wait, so that an answer, even an uncertain one, comes before we stop listening. */
-    private static final int READ_MS = 2300;
+    private static final int READ_MS = 2700;
     private static final long OBSERVE_NS = 5_000_000_000L;
     private final AtomicLong sessions = new AtomicLong();
     private final Map<Client, Traffic> traffic = new LinkedHashMap<>();

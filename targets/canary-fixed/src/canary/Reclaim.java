@@ -26,7 +26,7 @@ final class Reclaim {
             return;
         }
         node.store.mark("reclaim", pending.owner + " " + pending.index);
-        until = System.nanoTime() + 30L * Node.TICK * 1_000_000L;
+        until = System.nanoTime() + 40L * Node.TICK * 1_000_000L;
         System.out.println(node.name + " waits for " + pending.owner + " with checkpoint " + pending.index);
     }
 

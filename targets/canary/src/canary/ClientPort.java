@@ -17,7 +17,7 @@ import java.util.Map;
 final class ClientPort {
     /** How long a request may wait; a value in parts waits longer because it survives the loss of a leader. */
     private static final long WAIT = 20L * Node.TICK;
-    private static final long WAIT_BIG = 30L * Node.TICK;
+    private static final long WAIT_BIG = 40L * Node.TICK;
 
     private final Node node;
 

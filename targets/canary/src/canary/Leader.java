@@ -264,7 +264,7 @@ final class Leader {
         }
         pinnedAt.put(name, System.nanoTime());
         pinnedBy = name;
-        pinnedUntil = System.nanoTime() + 30L * Node.TICK * 1_000_000L;
+        pinnedUntil = System.nanoTime() + 40L * Node.TICK * 1_000_000L;
     }
 
     private void sync(Peer peer, Message join) throws IOException {

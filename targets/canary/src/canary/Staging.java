@@ -69,7 +69,7 @@ final class Staging {
     void keep(String owner) throws IOException {
         for (Map.Entry<Long, Stage> e : stages.entrySet()) {
             if (e.getValue().owner.equals(owner) && e.getValue().until == 0) {
-                e.getValue().until = System.nanoTime() + 50L * Node.TICK * 1_000_000L;
+                e.getValue().until = System.nanoTime() + 60L * Node.TICK * 1_000_000L;
                 store.mark(name(e.getKey()) + "-kept", owner);
             }
         }
