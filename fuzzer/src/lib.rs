@@ -7,6 +7,7 @@ pub mod campaign;
 pub mod cli;
 pub mod doctor;
 pub mod fuzz;
+pub mod fuzz_cmd;
 pub mod replay;
 pub mod search;
 pub mod targets_cmd;

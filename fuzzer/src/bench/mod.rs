@@ -1,3 +1,209 @@
 //! `warren bench`: what the agent, a fault test and a kill cost, and Warren's own memory.
+//!
+//! Pairs of fault-free runs (without and with the agent, interleaved), then a short campaign of the strategy in a scratch
+//! folder whose runs.jsonl gives the fault tests. [`figures`] makes the figures; nothing is estimated.
 
 pub mod figures;
+
+use crate::cli::args::BenchArgs;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::session::Session;
+use crate::cli::signals::Interrupt;
+use crate::fuzz::{self, FuzzOptions};
+use figures::{FaultTest, Figures, PlainRun, Samples};
+use std::path::Path;
+use std::time::Duration;
+use warren_executor::RunOptions;
+use warren_executor::run::Runner;
+use warren_model::FaultSequence;
+
+/// Operations of a plain run.
+const PLAIN_OPS: u32 = 200;
+/// Fault tests: the mean is over at least so many sequences.
+const FAULT_TESTS: u64 = 30;
+/// A run that went wrong is made again so often.
+const TRIES: usize = 3;
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit 1 when a run could not be made; Ctrl-C ends with what was measured so far and says so.
+pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
+    let session = Session::open(&args.target, &args.setup)?;
+    let interrupt = Interrupt::install()?;
+    let runner = session.runner(1)?;
+    let mut samples = Samples::default();
+    for k in 1..=args.runs {
+        if interrupt.asked() {
+            break;
+        }
+        eprintln!("warren: pair {k} of {}", args.runs);
+        let plain = plain_run(&runner, false, args.seed)?;
+        let agent = plain_run(&runner, true, args.seed)?;
+        samples.pairs.push((plain, agent));
+    }
+    if !interrupt.asked() {
+        samples.tests = fault_tests(&session, args, &interrupt)?;
+    }
+    samples.rss_mib = peak_rss_mib();
+    let figures = Figures::of(&samples);
+    if args.json {
+        let text = serde_json::to_string_pretty(&figures)
+            .map_err(|e| CliError::setup(format!("writing the figures: {e}")))?;
+        println!("{text}");
+    } else {
+        print!("{}", figures.table(&args.target));
+    }
+    if interrupt.asked() {
+        eprintln!("warren: ended by Ctrl-C: the figures are of fewer runs than asked for");
+    }
+    Ok(Exit::End)
+}
+
+/// One fault-free run without sleeps: launch to ready, connect, the operations.
+fn plain_run(runner: &Runner, agent: bool, seed: u64) -> Result<PlainRun, CliError> {
+    let sequence = FaultSequence::empty(&runner.prepared().target().name);
+    let options = RunOptions {
+        seed,
+        agent,
+        plain_ops: Some(PLAIN_OPS),
+        ..RunOptions::default()
+    };
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        let product = runner.run(&sequence, &options).map_err(CliError::setup)?;
+        let r = &product.record;
+        let wrong = r
+            .void
+            .clone()
+            .or_else(|| r.workload_error.clone())
+            .or_else(|| r.timed_out.then(|| "it passed its limit".to_owned()));
+        match wrong {
+            None => return Ok(PlainRun::of(r)),
+            Some(w) => why = w,
+        }
+    }
+    Err(CliError::setup(format!(
+        "a plain run {} the agent went wrong {TRIES} times: {why}\n  the machine may be too busy: end other programs, and see `warren doctor`",
+        if agent { "with" } else { "without" }
+    )))
+}
+
+/// A campaign of at least [`FAULT_TESTS`] sequences in a scratch folder.
+fn fault_tests(
+    session: &Session,
+    args: &BenchArgs,
+    interrupt: &Interrupt,
+) -> Result<Vec<FaultTest>, CliError> {
+    let scratch = tempfile::tempdir()
+        .map_err(|e| CliError::setup(format!("making a scratch folder: {e}")))?;
+    let mut options = FuzzOptions::new(
+        &session.prepared.target().name,
+        scratch.path().join("bench"),
+    );
+    options.seed = Some(args.seed);
+    options.max_sequences = Some(FAULT_TESTS);
+    options.stop = interrupt.flag();
+    options.command_line = std::env::args().collect();
+    eprintln!(
+        "warren: {FAULT_TESTS} fault tests, after {} learning runs",
+        options.learning_runs
+    );
+    let runner = session.runner(options.max_faults)?;
+    let end = fuzz::run(options, runner).map_err(CliError::from)?;
+    read_tests(&end.folder.join("runs.jsonl"))
+}
+
+/// The runs of sequences the strategy picked, from a campaign's runs.jsonl.
+fn read_tests(file: &Path) -> Result<Vec<FaultTest>, CliError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| CliError::setup(format!("reading {}: {e}", file.display())))?;
+    tests_of(&text).map_err(|e| CliError::setup(format!("{}: {e}", file.display())))
+}
+
+/// One [`FaultTest`] per line of role `fuzz` that is not void. Its time is from the end of the run before it (fuzzing time), so it
+/// holds picking, the slot, the run, the teardown and the verdict: never less than the record's own total.
+fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        role: String,
+        at_ms: u64,
+        reason: Option<String>,
+        void: Option<String>,
+        times_ms: Total,
+        kill_signal_us: Vec<u64>,
+        kill_reap_us: Vec<u64>,
+        late_events: u32,
+    }
+    #[derive(serde::Deserialize)]
+    struct Total {
+        total: u64,
+    }
+    let mut tests = Vec::new();
+    let mut before = 0;
+    for (n, line) in jsonl.lines().enumerate() {
+        let l: Line = serde_json::from_str(line).map_err(|e| format!("line {}: {e}", n + 1))?;
+        let spent = l.at_ms.saturating_sub(before).max(l.times_ms.total);
+        before = l.at_ms;
+        if l.role != "fuzz" || l.void.is_some() {
+            continue;
+        }
+        tests.push(FaultTest::new(
+            Duration::from_millis(spent),
+            l.reason.is_none(),
+            &l.kill_signal_us,
+            &l.kill_reap_us,
+            l.late_events,
+        ));
+    }
+    Ok(tests)
+}
+
+/// Own peak of resident memory.
+fn peak_rss_mib() -> Option<f64> {
+    vm_hwm_mib(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+fn vm_hwm_mib(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let kib: u32 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(f64::from(kib) / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_the_peak() {
+        assert_eq!(
+            vm_hwm_mib("VmPeak:\t9 kB\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n"),
+            Some(2.0)
+        );
+        assert_eq!(vm_hwm_mib("VmRSS: 1 kB\n"), None);
+        assert!(peak_rss_mib().is_some_and(|m| m > 1.0));
+    }
+
+    #[test]
+    fn tests_come_from_lines_of_role_fuzz() {
+        let line = |role: &str, at: u64, total: u64, void: &str| {
+            format!(
+                "{{\"role\":\"{role}\",\"at_ms\":{at},\"reason\":null,\"void\":{void},\"times_ms\":{{\"total\":{total}}},\
+                 \"kill_signal_us\":[400],\"kill_reap_us\":[20000],\"late_events\":0}}\n"
+            )
+        };
+        let text = [
+            line("learning", 0, 4000, "null"),
+            line("fuzz", 5000, 4900, "null"),
+            line("confirm", 9000, 4000, "null"),
+            line("fuzz", 14_000, 4800, "null"),
+            line("fuzz", 15_000, 900, "\"starved\""),
+        ]
+        .concat();
+        let tests = tests_of(&text).unwrap();
+        let secs: Vec<f64> = tests.iter().map(|t| t.secs).collect();
+        assert_eq!(secs, [5.0, 5.0]);
+        assert_eq!(tests[0].kills, [(0.4, 20.0)]);
+        assert!(tests_of("{}\n").unwrap_err().contains("line 1"));
+    }
+}

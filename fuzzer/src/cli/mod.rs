@@ -7,7 +7,7 @@ pub mod exit;
 pub mod session;
 pub mod signals;
 
-use crate::{doctor, replay, targets_cmd};
+use crate::{bench, doctor, fuzz_cmd, replay, targets_cmd};
 use args::{Cli, Command};
 use clap::Parser;
 use exit::{CliError, Exit};
@@ -40,9 +40,10 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: &Command) -> Result<Exit, CliError> {
     match command {
+        Command::Fuzz(args) => fuzz_cmd::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Targets(args) => targets_cmd::run(args),
-        Command::Fuzz(_) | Command::Bench(_) => Err(CliError::setup("this verb is not wired yet")),
+        Command::Bench(args) => bench::run(args),
     }
 }

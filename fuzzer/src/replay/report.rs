@@ -1,12 +1,16 @@
 //! What `warren replay` prints of a run, and what all runs together mean for the exit code. Pure: values in, text out.
 
 use crate::cli::exit::Exit;
+use crate::ui::clip;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use warren_model::{
     At, CrashStyle, CutHow, CutWay, FailureKind, Fault, FaultAt, Injected, Judgement, PhaseTimes,
     RunProduct, Stage, Trace, Verdict, Who,
 };
+
+/// Longest line of evidence printed, in characters; contents of a target may be of any length.
+const EVIDENCE: usize = 240;
 
 /// How one run counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +203,7 @@ pub fn run_text(head: &str, outcome: Outcome, p: &RunProduct, j: &Judgement) -> 
             f.signature
         );
         for line in &f.evidence {
-            let _ = writeln!(out, "    {line}");
+            let _ = writeln!(out, "    {}", clip(line, EVIDENCE));
         }
     }
     for u in &j.unknowns {

@@ -7,6 +7,7 @@ mod format;
 mod screen;
 mod status;
 
+pub use format::clip;
 pub use screen::draw;
 pub use status::status_line;
 

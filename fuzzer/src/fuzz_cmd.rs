@@ -1,0 +1,150 @@
+//! `warren fuzz`: set-up, screen, campaign, and the last words. The campaign itself is [`crate::fuzz`].
+
+use crate::campaign::Folder;
+use crate::cli::args::FuzzArgs;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::session::{Session, reproduce_flags};
+use crate::cli::signals::Interrupt;
+use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions};
+use crate::ui::Ui;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit 2 for a folder that holds a campaign and for a target that cannot be used; exit 1 when set-up or the cluster fails.
+pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
+    let mut options = options(args);
+    // Before a set-up that may take a minute.
+    Folder::check(&options.out, &options.instance).map_err(CliError::from)?;
+    let session = Session::open(&args.target, &args.setup)?;
+    // A base may give the name: files and records carry the one the description says.
+    options.target.clone_from(&session.prepared.target().name);
+    let runner = session.runner(options.max_faults)?;
+    let interrupt = Interrupt::install()?;
+    options.stop = interrupt.flag();
+    let ui = Ui::start(options.snapshot.clone(), interrupt, args.no_ui);
+    let snapshot = options.snapshot.clone();
+    let ended = fuzz::run(options, runner);
+    snapshot.with(|s| s.ended = true);
+    drop(ui);
+    let end = ended.map_err(CliError::from)?;
+    print!("{}", last_words(&end));
+    Ok(exit(end.reason))
+}
+
+/// The campaign's options from the command line.
+fn options(args: &FuzzArgs) -> FuzzOptions {
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("out").join(&args.target));
+    let mut o = FuzzOptions::new(&args.target, out);
+    o.strategy = args.strategy;
+    o.faults = args.faults;
+    o.max_faults = usize::try_from(args.max_faults).unwrap_or(usize::MAX);
+    o.seed = args.seed;
+    o.run_limit = args.limit_ms.map(Duration::from_millis);
+    o.max_time = args.seconds.map(Duration::from_secs);
+    o.max_sequences = args.runs;
+    o.exit_on_bug = args.exit_on_bug;
+    o.command_line = std::env::args().collect();
+    o.reproduce_flags = reproduce_flags(&args.setup);
+    o.dump_classes.clone_from(&args.dump_classes);
+    o
+}
+
+/// AFL's habit: an end is an end, also with findings; `--exit-on-bug` tells them by the code.
+fn exit(reason: EndReason) -> Exit {
+    match reason {
+        EndReason::Bug => Exit::Bug,
+        EndReason::Hang => Exit::Hang,
+        EndReason::Stopped
+        | EndReason::TimeLimit
+        | EndReason::SequenceLimit
+        | EndReason::Exhausted => Exit::End,
+    }
+}
+
+/// What is printed when all is over, with learning apart from fuzzing.
+fn last_words(end: &FuzzEnd) -> String {
+    let why = match end.reason {
+        EndReason::Stopped => "ended by the user",
+        EndReason::TimeLimit => "ended at -V",
+        EndReason::SequenceLimit => "ended at -E",
+        EndReason::Exhausted => "ended: every child was tried",
+        EndReason::Bug => "ended at a finding (--exit-on-bug)",
+        EndReason::Hang => "ended at a hang (--exit-on-bug)",
+    };
+    format!(
+        "{why}: {} sequences tested, {} runs, {:.1} s fuzzing after {:.1} s learning\n\
+         findings {}, hangs {}; everything is in {}\n",
+        end.sequences,
+        end.execs,
+        end.fuzz_time.as_secs_f64(),
+        end.learning_time.as_secs_f64(),
+        end.findings,
+        end.hangs,
+        end.folder.display()
+    )
+}
+
+impl From<FuzzError> for CliError {
+    fn from(e: FuzzError) -> Self {
+        match e {
+            FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_) => CliError::usage(e),
+            _ => CliError::setup(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn options_follow_the_command_line() {
+        let parse = |args: &[&str]| {
+            let Command::Fuzz(f) = Cli::try_parse_from(args).unwrap().command else {
+                panic!("not fuzz")
+            };
+            options(&f)
+        };
+        let o = parse(&["warren", "fuzz", "t"]);
+        assert_eq!(o.out, PathBuf::from("out/t"));
+        assert_eq!((o.max_faults, o.seed, o.max_time), (10, None, None));
+        let o = parse(&[
+            "warren",
+            "fuzz",
+            "t",
+            "-V",
+            "9",
+            "-t",
+            "30000",
+            "--paper",
+            "--exit-on-bug",
+        ]);
+        assert_eq!(o.max_time, Some(Duration::from_secs(9)));
+        assert_eq!(o.run_limit, Some(Duration::from_secs(30)));
+        assert_eq!(o.reproduce_flags, ["--paper"]);
+        assert!(o.exit_on_bug);
+    }
+
+    #[test]
+    fn only_exit_on_bug_changes_the_code() {
+        let table = [
+            (EndReason::Stopped, Exit::End),
+            (EndReason::TimeLimit, Exit::End),
+            (EndReason::SequenceLimit, Exit::End),
+            (EndReason::Exhausted, Exit::End),
+            (EndReason::Bug, Exit::Bug),
+            (EndReason::Hang, Exit::Hang),
+        ];
+        for (reason, want) in table {
+            assert_eq!(exit(reason), want);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The command line from outside: exit codes, texts, and that nothing panics on bad input. Starts no cluster.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn warren(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_warren"))
+        .args(args)
+        .output()
+        .expect("warren starts")
+}
+
+/// (exit code, stdout, stderr).
+fn said(o: &Output) -> (Option<i32>, String, String) {
+    (
+        o.status.code(),
+        String::from_utf8_lossy(&o.stdout).into_owned(),
+        String::from_utf8_lossy(&o.stderr).into_owned(),
+    )
+}
+
+fn file(dir: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path: PathBuf = dir.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["fuzz", "--help"],
+        &["replay", "--help"],
+        &["bench", "-h"],
+    ] {
+        let (code, out, err) = said(&warren(args));
+        assert_eq!(code, Some(0), "{args:?}");
+        assert!(!out.is_empty() && err.is_empty(), "{args:?}: {err}");
+    }
+    assert!(said(&warren(&["--version"])).1.starts_with("warren "));
+}
+
+#[test]
+fn usage_errors_exit_2_and_never_panic() {
+    for args in [
+        &[][..],
+        &["fuss", "canary"],
+        &["fuzz"],
+        &["fuzz", "canary", "-V", "soon"],
+        &["fuzz", "canary", "--faults", "reboot"],
+        &["fuzz", "canary", "--level", "0"],
+        &["replay"],
+        &["bench", "canary", "--runs", "0"],
+    ] {
+        let (code, _, err) = said(&warren(args));
+        assert_eq!(code, Some(2), "{args:?}: {err}");
+        assert!(
+            !err.is_empty() && !err.contains("panicked"),
+            "{args:?}: {err}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_target_names_the_known_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let targets = dir.path().to_str().unwrap();
+    let out = dir.path().join("out");
+    let (code, _, err) = said(&warren(&[
+        "fuzz",
+        "nosuch",
+        "--targets",
+        targets,
+        "-o",
+        out.to_str().unwrap(),
+    ]));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.contains("`nosuch`") && err.contains("--targets"),
+        "{err}"
+    );
+    assert!(!out.exists(), "a refused campaign made its folder");
+}
+
+#[test]
+fn a_folder_that_holds_a_campaign_is_refused_before_set_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let instance = dir.path().join("default");
+    std::fs::create_dir_all(instance.join("queue")).unwrap();
+    std::fs::write(instance.join("fuzzer_stats"), "start_time : 1\n").unwrap();
+    let (code, _, err) = said(&warren(&[
+        "fuzz",
+        "canary",
+        "-o",
+        dir.path().to_str().unwrap(),
+    ]));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("already holds a campaign"), "{err}");
+    assert!(err.contains(dir.path().to_str().unwrap()), "{err}");
+}
+
+#[test]
+fn replay_says_what_is_wrong_with_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = [
+        ("no.toml", None, "no.toml"),
+        ("a.toml", Some("not a sequence"), "not a fault sequence"),
+        (
+            "b.toml",
+            Some("version = 9\ntarget = \"canary\"\n"),
+            "version 9",
+        ),
+        (
+            "c.toml",
+            Some(
+                "version = 1\ntarget = \"canary\"\n[[fault]]\nkind = \"crush\"\n[fault.at]\nkind = \"force\"\n",
+            ),
+            "crush",
+        ),
+    ];
+    for (name, text, want) in table {
+        let path = match text {
+            Some(t) => file(&dir, name, t),
+            None => dir.path().join(name).to_str().unwrap().to_owned(),
+        };
+        let (code, _, err) = said(&warren(&["replay", &path]));
+        assert_eq!(code, Some(2), "{name}: {err}");
+        assert!(err.contains(want) && err.contains(name), "{name}: {err}");
+        assert!(!err.contains("panicked"), "{err}");
+    }
+}
+
+#[test]
+fn targets_lists_and_says_where_it_looked() {
+    let empty = tempfile::tempdir().unwrap();
+    let (code, _, err) = said(&warren(&[
+        "targets",
+        "--targets",
+        empty.path().to_str().unwrap(),
+    ]));
+    assert_eq!(code, Some(1));
+    assert!(
+        err.contains("target.toml") && err.contains("--targets"),
+        "{err}"
+    );
+
+    let broken = empty.path().join("half");
+    std::fs::create_dir(&broken).unwrap();
+    std::fs::write(broken.join("target.toml"), "[target]\nname = 3\n").unwrap();
+    let (code, out, err) = said(&warren(&[
+        "targets",
+        "--targets",
+        empty.path().to_str().unwrap(),
+    ]));
+    assert_eq!(code, Some(0), "{err}");
+    assert!(
+        out.contains("half") && out.contains("cannot be used"),
+        "{out}"
+    );
+}
+
+#[test]
+fn doctor_has_a_line_for_everything() {
+    let (code, out, err) = said(&warren(&["doctor"]));
+    assert!(matches!(code, Some(0 | 1)), "{err}");
+    for what in [
+        "isolation level 1",
+        "isolation level 2",
+        "isolation level 3",
+        "kernel cuts",
+        "nft",
+        "JDK",
+        "Maven",
+        "cache",
+        "memory",
+        "tmpfs",
+        "kernel",
+    ] {
+        assert!(out.contains(what), "no line for {what}:\n{out}");
+    }
+    for line in out.lines().take_while(|l| !l.is_empty()) {
+        assert!(
+            line.starts_with("ok ")
+                || line.starts_with("missing ")
+                || line.trim_start().starts_with("->"),
+            "`{line}` says neither ok nor missing"
+        );
+    }
+}
+
+#[test]
+fn slot_init_by_hand_is_refused_with_a_reason() {
+    let out = Command::new(env!("CARGO_BIN_EXE_warren"))
+        .arg("__slot-init")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("warren starts");
+    let (code, _, err) = said(&out);
+    assert_ne!(code, Some(0));
+    assert!(err.contains("started by warren itself"), "{err}");
+}
