@@ -7,6 +7,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.util.Enumeration;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.zip.CRC32;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
@@ -46,15 +48,17 @@ public final class Instrument {
                 OutputStream file = new FileOutputStream(part);
                 ZipOutputStream to = new ZipOutputStream(new java.io.BufferedOutputStream(file))) {
             Enumeration<? extends ZipEntry> entries = zip.entries();
+            Set<String> seen = new HashSet<>(); // a jar may hold a name twice; class loading takes the first
             while (entries.hasMoreElements()) {
                 ZipEntry entry = entries.nextElement();
                 String name = entry.getName();
-                if (signature(name)) {
+                if (signature(name) || !seen.add(name)) {
                     continue;
                 }
                 byte[] bytes = all(zip.getInputStream(entry));
-                if (name.endsWith(".class") && !name.startsWith("META-INF/")) {
-                    AppClass result = AppClass.transform(name.substring(0, name.length() - 6), bytes, conf);
+                String className = className(name);
+                if (className != null) {
+                    AppClass result = AppClass.transform(className, bytes, conf);
                     if (result != null) {
                         for (String warning : result.warnings) {
                             System.out.println("warning: " + warning);
@@ -86,6 +90,19 @@ public final class Instrument {
             throw new IOException("cannot write " + out);
         }
         return changed;
+    }
+
+    /** The class of an entry, also of one for a later Java version of a multi-release jar; null for anything else. */
+    private static String className(String entry) {
+        if (!entry.endsWith(".class") || entry.endsWith("module-info.class")) {
+            return null;
+        }
+        String name = entry.substring(0, entry.length() - 6);
+        if (!name.startsWith("META-INF/")) {
+            return name;
+        }
+        int slash = name.startsWith("META-INF/versions/") ? name.indexOf('/', 18) : -1;
+        return slash < 0 ? null : name.substring(slash + 1);
     }
 
     /** Signatures do not fit changed classes. */

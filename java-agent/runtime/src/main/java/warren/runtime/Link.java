@@ -93,6 +93,7 @@ public final class Link {
         incarnation = (int) node.add(INCARNATION, 1) + 1;
         node.put(AGENT_BUILD, build);
         node.put(PID, pid());
+        node.put(ROLE, 0); // a new process serves as nothing yet
         Cov.start(new File(dir, "cov.map"), (int) run.get(MAP_SIZE));
         Stacks.start(parsed);
         Dict.start(parsed);

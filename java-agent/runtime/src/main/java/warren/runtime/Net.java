@@ -153,6 +153,9 @@ public final class Net {
     private static void bind(Socket socket, SocketChannel channel) throws IOException {
         InetAddress own = own();
         InetAddress bound = null;
+        if (socket != null ? socket.isClosed() || socket.isConnected() : !channel.isOpen() || channel.isConnected()) {
+            return; // the connect itself will say so
+        }
         if (socket != null) {
             if (!socket.isBound()) {
                 socket.bind(new InetSocketAddress(own, 0));
