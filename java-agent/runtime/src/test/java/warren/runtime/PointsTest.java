@@ -1,0 +1,162 @@
+package warren.runtime;
+
+import static org.junit.jupiter.api.Assertions.*;
+
+import java.io.File;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Many threads on one page: numbers are given once, one claim wins, the guard tells threads apart. */
+class PointsTest {
+    private static final int THREADS = 8;
+    private static final int EACH = 500;
+
+    @BeforeEach
+    void pages(@TempDir Path dir) throws Exception {
+        int cap = 8192;
+        page(dir, "run.page", 4096, new long[] {Link.RUN_MAGIC, 1, (long) Kinds.PHASE_TEST << 32, 0, 0, 65536});
+        page(dir, "node-a.page", (1 << 20) + 64 * cap + (1 << 16), new long[] {Link.NODE_MAGIC, 1, 0, cap, 1 << 16});
+        page(dir, "cov.map", 65536, new long[] {0});
+        Files.writeString(dir.resolve("agent.conf"), "version 1\nnode a 127.0.0.11\n");
+        File conf = dir.resolve("agent.conf").toFile();
+        Link.start(conf, Conf.read(conf), "a", 7);
+    }
+
+    private static void page(Path dir, String name, int size, long[] words) throws Exception {
+        try (RandomAccessFile f = new RandomAccessFile(dir.resolve(name).toFile(), "rw")) {
+            f.setLength(size);
+            for (long word : words) {
+                f.writeLong(Long.reverseBytes(word));
+            }
+        }
+    }
+
+    private static Stack stack() {
+        return new Stack(42, new String[] {"org.x.A.f"}, true, false, 0, false, false);
+    }
+
+    private static void all(Runnable work) throws Exception {
+        List<Thread> threads = new ArrayList<>();
+        List<Throwable> errors = new ArrayList<>();
+        for (int i = 0; i < THREADS; i++) {
+            Thread t = new Thread(work);
+            t.setUncaughtExceptionHandler((x, e) -> {
+                synchronized (errors) {
+                    errors.add(e);
+                }
+            });
+            threads.add(t);
+            t.start();
+        }
+        for (Thread t : threads) {
+            t.join();
+        }
+        assertEquals(List.of(), errors);
+    }
+
+    @Test
+    void everyArrivalGetsItsOwnNumberAndRecord() throws Exception {
+        Stack stack = stack();
+        all(() -> {
+            for (int i = 0; i < EACH; i++) {
+                Points.point(Kinds.WRITE, Kinds.BEFORE, stack, 0, 0, 0, 1, false, false);
+            }
+        });
+        Set<Long> seen = ConcurrentHashMap.newKeySet();
+        for (int i = 0; i < THREADS * EACH; i++) {
+            int at = Link.EVENTS + 64 * i;
+            assertEquals(i + 1, Link.node.get(at), "committed");
+            seen.add(Link.node.get(at + 24));
+        }
+        assertEquals(THREADS * EACH, seen.size());
+        assertTrue(seen.contains(1L << 48 | THREADS * EACH), "the last number, in the interval of phase test");
+    }
+
+    @Test
+    void oneThreadOfAllThatMatchIsHeld() throws Exception {
+        Mem n = Link.node;
+        // a pattern entry that takes any arrival of this stack, whatever its number
+        long[] words = {0, 2, 42, 0, 0, 1, Kinds.PHASE_TEST, 0, 0, 0, 1};
+        for (int i = 0; i < words.length; i++) {
+            n.put(Link.PLAN + 8 * i, words[i]);
+        }
+        n.put(Link.PLAN_COUNT, 1);
+        n.put(Link.PLAN_GEN, 2);
+        Stack stack = stack();
+        AtomicInteger through = new AtomicInteger();
+        CountDownLatch rest = new CountDownLatch(THREADS - 1);
+        Thread control = new Thread(() -> {
+            try {
+                rest.await();
+                assertEquals(THREADS - 1, through.get());
+                Link.run.put(Link.RELEASE, 1);
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        });
+        control.start();
+        all(() -> {
+            Points.point(Kinds.WRITE, Kinds.BEFORE, stack, 0, 0, 0, 1, false, false);
+            through.incrementAndGet();
+            rest.countDown();
+        });
+        control.join();
+        assertEquals(THREADS, through.get());
+        assertEquals(1L << 32 | 1, Link.run.get(Link.HELD));
+        assertEquals(1, n.get(Link.HELD_INDEX));
+    }
+
+    @Test
+    void aCancelledFaultHoldsNobody() {
+        Link.run.put(Link.HELD, 0xffff_ffffL << 32 | 1);
+        long[] words = {0, 2, 42, 0, 0, 1, Kinds.PHASE_TEST, 0, 0, 0, 1};
+        for (int i = 0; i < words.length; i++) {
+            Link.node.put(Link.PLAN + 8 * i, words[i]);
+        }
+        Link.node.put(Link.PLAN_COUNT, 1);
+        Link.node.put(Link.PLAN_GEN, 4);
+        assertEquals(Kinds.GO_ON, Points.point(Kinds.WRITE, Kinds.BEFORE, stack(), 0, 0, 0, 1, false, false));
+        assertEquals(0, Link.node.get(Link.HELD_INDEX));
+        assertEquals(0, Link.node.get(Link.EVENTS + 32) >>> 32 & 3, "neither matched nor during");
+    }
+
+    @Test
+    void theGuardIsPerThread() throws Exception {
+        int mine = Guard.enter();
+        assertTrue(mine >= 0);
+        assertEquals(-1, Guard.enter(), "entered already");
+        all(() -> {
+            for (int i = 0; i < EACH; i++) {
+                int ticket = Guard.enter();
+                assertTrue(ticket >= 0);
+                assertEquals(-1, Guard.enter());
+                Guard.exit(ticket);
+            }
+        });
+        assertEquals(-1, Guard.enter());
+        Guard.exit(mine);
+        mine = Guard.enter();
+        assertTrue(mine >= 0);
+        Guard.exit(mine);
+    }
+
+    @Test
+    void aHalfWrittenPlanIsNotTaken() {
+        Link.node.put(Link.PLAN_COUNT, 1);
+        Link.node.put(Link.PLAN_GEN, 5);
+        long before = System.nanoTime();
+        Plan plan = Plan.current();
+        assertTrue(System.nanoTime() - before < 500_000_000L, "no endless wait for a writer that died");
+        assertEquals(-1, plan.match(stack(), Kinds.WRITE, Kinds.BEFORE, Kinds.PHASE_TEST, 0, 1L << 48 | 1, 0));
+    }
+}
