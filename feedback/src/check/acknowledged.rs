@@ -13,7 +13,7 @@
 use super::ops::{Act, Op, Ops};
 use super::rounds::{Replicas, Round, last_complete, rounds, torn};
 use super::{CheckResult, Found};
-use warren_model::{FailureKind, Observation, Rules, RunProduct, Stage};
+use warren_model::{FailureKind, NodeName, Observation, Rules, RunProduct, Stage};
 
 /// The checker after healing.
 #[must_use]
@@ -37,9 +37,27 @@ pub(super) fn is_replica(o: &Observation) -> bool {
     matches!(o, Observation::Replica { .. })
 }
 
-/// Why a content cannot be the last of its key.
+/// What must have happened for a content that cannot be the last of its key. Absent and older content are one cause: it is chance
+/// whether the lost change was the first of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    Failed,
+    Nobody,
+    Lost,
+}
+
+impl Cause {
+    fn text(self) -> &'static str {
+        match self {
+            Cause::Failed => "a change that failed has happened",
+            Cause::Nobody => "there is a value that nobody wrote",
+            Cause::Lost => "an acknowledged change is lost",
+        }
+    }
+}
+
 struct Wrong {
-    what: String,
+    cause: Cause,
     evidence: Vec<String>,
 }
 
@@ -57,40 +75,46 @@ pub(super) fn final_state(
     }
     let ops = Ops::new(product, rules);
     let replicas = Replicas::of(round);
+    let mut found: Vec<(Cause, bool, &NodeName, Vec<String>)> = Vec::new();
     for key in ops.changed_keys() {
-        let mut wrong_at: Vec<(&warren_model::NodeName, Wrong)> = Vec::new();
+        let mut wrong_at: Vec<(&NodeName, Wrong)> = Vec::new();
         for (node, contents) in &replicas.nodes {
-            let found = contents.get(key).map(|c| c.value);
-            if let Err(wrong) = possible_last(&ops, key, found) {
+            let content = contents.get(key).map(|c| c.value);
+            if let Err(wrong) = possible_last(&ops, key, content) {
                 wrong_at.push((*node, wrong));
             }
         }
         let everywhere = wrong_at.len() == replicas.nodes.len();
         for (node, wrong) in wrong_at {
-            let place = if everywhere {
-                "on every replica"
-            } else {
-                "on a part of the replicas"
-            };
-            let mut evidence = vec![format!("seen on {node}")];
+            let mut evidence = vec![format!("{key} on {node}")];
             evidence.extend(wrong.evidence);
-            result.fail(
-                product,
-                Found {
-                    checker,
-                    kind: FailureKind::Safety,
-                    stage: if round.durable {
-                        Stage::Durable
-                    } else {
-                        Stage::Healed
-                    },
-                    role: None,
-                    node: Some(node.clone()),
-                    what: format!("{key} {place}: {}", wrong.what),
-                    evidence,
-                },
-            );
+            found.push((wrong.cause, !everywhere, node, evidence));
         }
+    }
+    // In a fixed order, so that the same bug is filed under the same name whichever keys it hit.
+    found.sort_by_key(|(cause, part, ..)| (*cause, *part));
+    for (cause, part, node, evidence) in found {
+        let place = if part {
+            "on a part of the replicas"
+        } else {
+            "on every replica"
+        };
+        result.fail(
+            product,
+            Found {
+                checker,
+                kind: FailureKind::Safety,
+                stage: if round.durable {
+                    Stage::Durable
+                } else {
+                    Stage::Healed
+                },
+                role: None,
+                node: Some(node.clone()),
+                what: format!("{} {place}", cause.text()),
+                evidence,
+            },
+        );
     }
     ops.settle(checker, result)
 }
@@ -112,11 +136,11 @@ fn possible_content(ops: &Ops<'_>, key: &str, value: &str) -> Result<(), Wrong> 
             .find(|o| o.act == Act::Put && o.put_value() == value);
         return Err(match failed {
             Some(o) => Wrong {
-                what: "a change that failed has happened".into(),
+                cause: Cause::Failed,
                 evidence: vec![ops.tell(o)],
             },
             None => Wrong {
-                what: "it holds a value that nobody wrote".into(),
+                cause: Cause::Nobody,
                 evidence: vec![format!("value {value}")],
             },
         });
@@ -132,7 +156,7 @@ fn possible_content(ops: &Ops<'_>, key: &str, value: &str) -> Result<(), Wrong> 
         }
     }
     Err(Wrong {
-        what: "an acknowledged change is lost, an older content stands".into(),
+        cause: Cause::Lost,
         evidence,
     })
 }
@@ -148,7 +172,7 @@ fn possible_absence(ops: &Ops<'_>, key: &str) -> Result<(), Wrong> {
     else {
         return Ok(());
     };
-    let mut evidence = vec![format!("acknowledged: {}", ops.tell(put))];
+    let mut evidence = vec![format!("absent, but acknowledged: {}", ops.tell(put))];
     for d in ops.deletes(key) {
         match overwritten_by(ops, key, d) {
             None => return Ok(()),
@@ -156,7 +180,7 @@ fn possible_absence(ops: &Ops<'_>, key: &str) -> Result<(), Wrong> {
         }
     }
     Err(Wrong {
-        what: "an acknowledged change is lost, the key is absent".into(),
+        cause: Cause::Lost,
         evidence,
     })
 }
@@ -288,14 +312,14 @@ mod tests {
                     .op(op("s", "create", "/a", 1, 2).put("0"))
                     .op(op("s", "write", "/a", 3, 4).put("1"))
                     .everywhere(&[("/a", "0")]),
-                "older content stands",
+                "acknowledged change is lost",
             ),
             (
                 "an acknowledged create is gone",
                 Build::new()
                     .op(op("s", "create", "/a", 1, 2).put("0"))
                     .everywhere(&[]),
-                "the key is absent",
+                "acknowledged change is lost",
             ),
             (
                 "an acknowledged delete was undone",
@@ -303,7 +327,7 @@ mod tests {
                     .op(op("s", "create", "/a", 1, 2).put("0"))
                     .op(op("s", "delete", "/a", 3, 4))
                     .everywhere(&[("/a", "0")]),
-                "older content stands",
+                "acknowledged change is lost",
             ),
             (
                 "a failed cas has happened",
@@ -321,7 +345,7 @@ mod tests {
                     .expired("s", 9)
                     .op(op("t", "write", "/a", 10, 11).put("2"))
                     .everywhere(&[("/a", "1")]),
-                "older content stands",
+                "acknowledged change is lost",
             ),
             (
                 "a value from nowhere",
@@ -337,7 +361,7 @@ mod tests {
                     .op(op("s", "delete", "/a", 3, 4))
                     .op(op("s", "create", "/a", 5, 6).put("1"))
                     .everywhere(&[]),
-                "the key is absent",
+                "acknowledged change is lost",
             ),
             (
                 "overlapping writes whose order numbers tell the order",
@@ -345,7 +369,7 @@ mod tests {
                     .op(op("s", "write", "/a", 1, 5).put("1").m(11))
                     .op(op("t", "write", "/a", 2, 3).put("2").m(12))
                     .everywhere(&[("/a", "1")]),
-                "older content stands",
+                "acknowledged change is lost",
             ),
         ];
         for (name, b, expect) in table {
@@ -368,7 +392,12 @@ mod tests {
             .round(true));
         assert_eq!(count(&r), (1, 0));
         assert_eq!(r.failures[0].node, Some("n2".into()));
-        assert!(r.failures[0].normalised.starts_with("/a<n> on a part"));
+        assert!(
+            r.failures[0]
+                .normalised
+                .ends_with("lost on a part of the replicas")
+        );
+        assert!(r.failures[0].evidence[1].contains("/a7 on n2"), "{r:?}");
     }
 
     #[test]

@@ -35,11 +35,12 @@ use warren_model::{Failure, FailureKind, NodeName, Rules, RunProduct, Stage, Unk
 /// A checker.
 pub type Checker = fn(&RunProduct, &Rules) -> CheckResult;
 
-/// Every checker by name, safety first.
+/// Every checker by name, safety first. The first failure names the finding, so what shows most reliably comes first: replicas that
+/// diverged always differ, but it is chance whether an acknowledged change is among the differences.
 pub const CHECKERS: &[(&str, Checker)] = &[
+    ("replicas", replicas::check_contents),
     ("acknowledged", acknowledged::check),
     ("durability", durability::check),
-    ("replicas", replicas::check_contents),
     ("digests", replicas::check_digests),
     ("phantom", phantom::check),
     ("order", order::check),
@@ -59,6 +60,9 @@ pub const CHECKERS: &[(&str, Checker)] = &[
     ("incomplete", residue::check_incomplete),
 ];
 
+/// Lines of evidence of one failure.
+const EVIDENCE_MAX: usize = 16;
+
 /// What a checker found and what it could not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckResult {
@@ -74,7 +78,8 @@ pub struct Found<'a> {
     /// Part of the signature: only where the same story always has the same role.
     pub role: Option<String>,
     pub node: Option<NodeName>,
-    /// One sentence that says what is wrong; normalised, it is the signature's evidence.
+    /// One sentence that says what is wrong, without the keys it is about: one bug hits now these keys, now those, and must keep
+    /// its signature. Normalised, it is the signature's evidence.
     pub what: String,
     /// Further lines for people.
     pub evidence: Vec<String>,
@@ -87,7 +92,7 @@ impl CheckResult {
         Self::default()
     }
 
-    /// Adds a failure; one with the same signature is told once, with the first evidence.
+    /// Adds a failure; one with the same signature is told once, with the evidence of the first few.
     pub fn fail(&mut self, product: &RunProduct, found: Found<'_>) {
         let normalised = normalise(&found.what, &product.trace.nodes);
         let signature = signature(
@@ -96,7 +101,10 @@ impl CheckResult {
             found.role.as_deref(),
             found.stage,
         );
-        if self.failures.iter().any(|f| f.signature == signature) {
+        if let Some(known) = self.failures.iter_mut().find(|f| f.signature == signature) {
+            if known.evidence.len() + found.evidence.len() <= EVIDENCE_MAX {
+                known.evidence.extend(found.evidence);
+            }
             return;
         }
         let mut evidence = vec![found.what];

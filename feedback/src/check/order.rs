@@ -19,12 +19,15 @@ use warren_model::{FailureKind, Rules, RunProduct, Stage};
 
 const NAME: &str = "order";
 
+/// Takes what is wrong and the operations that show it.
+type Tell<'t> = &'t mut dyn FnMut(&str, &[&Op<'_>]);
+
 /// The checker.
 #[must_use]
 pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
     let ops = Ops::new(product, rules);
     let mut result = CheckResult::pass();
-    let mut tell = |what: String, about: &[&Op<'_>]| {
+    let mut tell = |what: &str, about: &[&Op<'_>]| {
         result.fail(
             product,
             Found {
@@ -33,16 +36,17 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
                 stage: Stage::Test,
                 role: None,
                 node: None,
-                what,
+                what: what.into(),
                 evidence: about.iter().map(|o| ops.tell(o)).collect(),
             },
         );
     };
     contents(&ops, &mut tell);
-    for key in ops.changed_keys() {
-        happened_once(&ops, key, &mut tell);
-        in_time(&ops, key, &mut tell);
-        versions(&ops, key, &mut tell);
+    // Kind by kind, so that the first of several, which names the finding, does not depend on the keys.
+    for rule in [in_time, happened_once, versions] {
+        for key in ops.changed_keys() {
+            rule(&ops, key, &mut tell);
+        }
     }
     ops.settle(NAME, result)
 }
@@ -58,7 +62,7 @@ fn shows<'a>(o: &'a Op<'_>) -> Option<(i64, Option<&'a str>)> {
     }
 }
 
-fn contents(ops: &Ops<'_>, tell: &mut impl FnMut(String, &[&Op<'_>])) {
+fn contents(ops: &Ops<'_>, tell: Tell<'_>) {
     let mut first: BTreeMap<i64, (&Op<'_>, Option<&str>)> = BTreeMap::new();
     let mut change: BTreeMap<i64, &Op<'_>> = BTreeMap::new();
     for o in &ops.all {
@@ -68,14 +72,11 @@ fn contents(ops: &Ops<'_>, tell: &mut impl FnMut(String, &[&Op<'_>])) {
         let (known, before) = *first.entry(m).or_insert((o, content));
         if known.key() != o.key() {
             tell(
-                "one order number stands for changes of two keys".into(),
+                "one order number stands for changes of two keys",
                 &[known, o],
             );
         } else if before != content {
-            tell(
-                format!("{}: one change is shown with two contents", o.key()),
-                &[known, o],
-            );
+            tell("one change is shown with two contents", &[known, o]);
         }
         if o.act == Act::Read {
             continue;
@@ -83,17 +84,14 @@ fn contents(ops: &Ops<'_>, tell: &mut impl FnMut(String, &[&Op<'_>])) {
         let owner = *change.entry(m).or_insert(o);
         if owner.inv.id != o.inv.id && owner.key() == o.key() && before == content {
             tell(
-                format!(
-                    "{}: two acknowledged changes have one order number",
-                    o.key()
-                ),
+                "two acknowledged changes have one order number",
                 &[owner, o],
             );
         }
     }
 }
 
-fn happened_once(ops: &Ops<'_>, key: &str, tell: &mut impl FnMut(String, &[&Op<'_>])) {
+fn happened_once(ops: &Ops<'_>, key: &str, tell: Tell<'_>) {
     let mut numbers: BTreeMap<&str, (BTreeSet<i64>, Vec<&Op<'_>>)> = BTreeMap::new();
     for o in ops.all.iter().filter(|o| o.key() == key) {
         if let Some((m, Some(value))) = shows(o) {
@@ -108,15 +106,12 @@ fn happened_once(ops: &Ops<'_>, key: &str, tell: &mut impl FnMut(String, &[&Op<'
         // No writer at all is the phantom checker's finding.
         if !writers.is_empty() && numbers.len() > writers.len() {
             let about: Vec<&Op<'_>> = writers.into_iter().chain(shown).collect();
-            tell(
-                format!("{key}: a change happened more often than it was asked for"),
-                &about,
-            );
+            tell("a change happened more often than it was asked for", &about);
         }
     }
 }
 
-fn in_time(ops: &Ops<'_>, key: &str, tell: &mut impl FnMut(String, &[&Op<'_>])) {
+fn in_time(ops: &Ops<'_>, key: &str, tell: Tell<'_>) {
     let mut acknowledged: Vec<(i64, &Op<'_>)> = ops
         .changes(key)
         .filter(|o| o.ok())
@@ -128,16 +123,13 @@ fn in_time(ops: &Ops<'_>, key: &str, tell: &mut impl FnMut(String, &[&Op<'_>])) 
             .iter()
             .find(|(b, e)| e.until < o.from && b > m);
         if let Some((_, e)) = before {
-            tell(
-                format!("{key}: a later change has a smaller order number"),
-                &[e, o],
-            );
+            tell("a later change has a smaller order number", &[e, o]);
             return;
         }
     }
 }
 
-fn versions(ops: &Ops<'_>, key: &str, tell: &mut impl FnMut(String, &[&Op<'_>])) {
+fn versions(ops: &Ops<'_>, key: &str, tell: Tell<'_>) {
     if ops.maybe_deleted(key) || ops.maybe_ephemeral(key) {
         return;
     }
@@ -147,20 +139,14 @@ fn versions(ops: &Ops<'_>, key: &str, tell: &mut impl FnMut(String, &[&Op<'_>]))
         if let Some(e) = o.inv.expect.filter(|e| *e >= 0 && o.inv.op == "cas") {
             let first = *asked.entry(e).or_insert(o);
             if first.inv.id != o.inv.id {
-                tell(
-                    format!("{key}: two compare-and-set succeeded on one version"),
-                    &[first, o],
-                );
+                tell("two compare-and-set succeeded on one version", &[first, o]);
                 return;
             }
         }
         if let Some(v) = o.version() {
             let first = *given.entry(v).or_insert(o);
             if first.inv.id != o.inv.id {
-                tell(
-                    format!("{key}: two acknowledged changes gave one version"),
-                    &[first, o],
-                );
+                tell("two acknowledged changes gave one version", &[first, o]);
                 return;
             }
         }

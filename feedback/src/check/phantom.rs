@@ -40,7 +40,7 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
                 stage: Stage::Test,
                 role: None,
                 node: read.inv.server.clone(),
-                what: format!("{}: {what}", read.key()),
+                what: what.into(),
                 evidence,
             },
         );

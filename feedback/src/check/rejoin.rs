@@ -48,8 +48,9 @@ pub fn check_rejoin(product: &RunProduct, rules: &Rules) -> CheckResult {
                     stage: Stage::Test,
                     role: None,
                     node: Some(server.clone()),
-                    what: format!("{}: a restarted server serves {what}", read.key()),
+                    what: "a restarted server serves an older state than it promised".into(),
                     evidence: vec![
+                        format!("{}: {what}", read.key()),
                         format!("acknowledged before {server} was started: {missed}"),
                         format!(
                             "read at {server} in a session opened after that: {}",
@@ -123,8 +124,9 @@ pub fn check_sync(product: &RunProduct, rules: &Rules) -> CheckResult {
                     stage: Stage::Healed,
                     role: None,
                     node: read.inv.server.clone(),
-                    what: format!("{}: a read after sync shows {what}", read.key()),
+                    what: "a read after sync shows an older state".into(),
                     evidence: vec![
+                        format!("{}: {what}", read.key()),
                         format!("acknowledged before the sync: {missed}"),
                         ops.tell(sync),
                         ops.tell(read),
@@ -324,7 +326,7 @@ mod tests {
         for (b, expect) in table {
             let r = rejoin(&b);
             assert_eq!(count(&r), (1, 0), "{expect}: {r:?}");
-            assert!(r.failures[0].normalised.contains(expect), "{r:?}");
+            assert!(r.failures[0].evidence[1].contains(expect), "{r:?}");
             assert_eq!(
                 count(&check_rejoin(&b.product, &Rules::default())),
                 (0, 0),

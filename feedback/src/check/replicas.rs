@@ -9,7 +9,7 @@
 //! machine. Nodes at different versions are not compared: a lagging replica is legal. A round that is not complete may have been
 //! torn by a change and is not compared either. Design section 8; DESTINI and ZooKeeper's own digests ask the same.
 
-use super::rounds::{Replicas, Round, last_complete, rounds, torn};
+use super::rounds::{Content, Replicas, Round, last_complete, rounds, torn};
 use super::{CheckResult, Found};
 use std::collections::BTreeMap;
 use warren_model::{FailureKind, NodeName, Observation, Rules, RunProduct, Stage};
@@ -74,11 +74,11 @@ fn compare(product: &RunProduct, round: &Round<'_>, result: &mut CheckResult) {
                         stage: stage(round.durable),
                         role: None,
                         node: Some((*other).clone()),
-                        what: format!("{key}: {}", difference(a.get(key), b.get(key))),
+                        what: "replicas at one version differ".into(),
                         evidence: vec![
-                            format!("at version {version}"),
-                            format!("{first}: {:?}", a.get(key)),
-                            format!("{other}: {:?}", b.get(key)),
+                            format!("{key} at version {version}"),
+                            format!("{first}: {}", tell(a.get(key))),
+                            format!("{other}: {}", tell(b.get(key))),
                         ],
                     },
                 );
@@ -87,12 +87,11 @@ fn compare(product: &RunProduct, round: &Round<'_>, result: &mut CheckResult) {
     }
 }
 
-fn difference<T>(a: Option<T>, b: Option<T>) -> &'static str {
-    if a.is_some() && b.is_some() {
-        "replicas at one version hold different contents"
-    } else {
-        "only a part of the replicas at one version has it"
-    }
+fn tell(content: Option<&Content<'_>>) -> String {
+    content.map_or("(absent)".to_owned(), |c| match c.key_version {
+        Some(v) => format!("{} (key version {v})", c.value),
+        None => c.value.to_owned(),
+    })
 }
 
 fn one_content_per_version(product: &RunProduct, result: &mut CheckResult) {
@@ -120,9 +119,9 @@ fn one_content_per_version(product: &RunProduct, result: &mut CheckResult) {
                     stage: stage(*durable),
                     role: None,
                     node: Some(node.clone()),
-                    what: format!("{key}: one version of it has two contents"),
+                    what: "one version of a key has two contents".into(),
                     evidence: vec![
-                        format!("key version {version}"),
+                        format!("{key}, key version {version}"),
                         format!("{at}: {known}"),
                         format!("{node}: {value}"),
                     ],
@@ -281,7 +280,7 @@ mod tests {
                     .replica("n1", "9", "/a", "1")
                     .replica("n2", "9", "/a", "0")
                     .round(true),
-                "different contents",
+                "version differ",
             ),
             (
                 Build::new()
@@ -289,14 +288,14 @@ mod tests {
                     .replica("n2", "9", "/b", "0")
                     .replica("n2", "9", "/a", "1")
                     .round(true),
-                "only a part",
+                "version differ",
             ),
             (
                 Build::new()
                     .obs(replica("n1", "9", "4", "x"))
                     .obs(replica("n2", "9", "5", "x"))
                     .round(true),
-                "different contents",
+                "version differ",
             ),
             (
                 Build::new()

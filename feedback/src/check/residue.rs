@@ -26,8 +26,8 @@ pub fn check_leftovers(product: &RunProduct, _: &Rules) -> CheckResult {
                     stage: Stage::Healed,
                     role: None,
                     node: None,
-                    what: format!("{kind} {key} is still there though its owner is gone"),
-                    evidence: vec![format!("owner {owner}")],
+                    what: format!("{kind} is still there though its owner is gone"),
+                    evidence: vec![format!("{key}, owner {owner}")],
                 },
             );
         }
@@ -111,7 +111,7 @@ mod tests {
                 1,
             ),
             (vec![leftover("/e1", "0x1")], 1, 0, 0),
-            // The same story about two keys that differ in a number: one signature, told once.
+            // The same story about two keys: one signature, told once.
             (
                 vec![leftover("/e1", "0x1"), leftover("/e2", "0x2")],
                 1,
@@ -120,7 +120,7 @@ mod tests {
             ),
             (
                 vec![leftover("/e", "0x1"), leftover("/lock", "0x2")],
-                2,
+                1,
                 0,
                 0,
             ),

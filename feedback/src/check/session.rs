@@ -123,8 +123,8 @@ fn older_reads(own: &[&Op<'_>], ops: &Ops<'_>) -> Vec<Told> {
                 let between = &before[i + 1..];
                 if let Some(what) = goes_back(b, between, o, ops) {
                     told.push((
-                        format!("{}: {what}", o.key()),
-                        vec![ops.tell(b), ops.tell(o)],
+                        "a session saw an older state of a key than before".to_owned(),
+                        vec![what.to_owned(), ops.tell(b), ops.tell(o)],
                     ));
                     return;
                 }
@@ -362,7 +362,7 @@ mod tests {
         for (b, expect) in table {
             let r = run(&b);
             assert_eq!(count(&r), (1, 0), "{expect}: {r:?}");
-            assert!(r.failures[0].normalised.contains(expect), "{r:?}");
+            assert!(r.failures[0].evidence.concat().contains(expect), "{r:?}");
         }
     }
 }
