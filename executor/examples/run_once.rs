@@ -190,6 +190,9 @@ fn report(p: &RunProduct, trace: bool) {
 
 fn keep(folder: &Path, p: &RunProduct) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
+    for (name, bytes) in &p.collected {
+        std::fs::write(folder.join(name.replace('/', "-")), bytes)?;
+    }
     for (node, log) in &p.logs {
         std::fs::write(folder.join(format!("{node}.log")), log)?;
     }

@@ -1,11 +1,14 @@
 //! Background stacks: those whose count grows while the ready cluster is idle (design: I/O point identity). Once a target.
 
 use super::Runner;
+use super::archives::Archives;
+use super::cluster::CLASS_LIST;
 use super::flow::Flow;
 use super::options::{RunError, RunOptions};
 use crate::link::{NodeReading, occ_key};
 use crate::slot::now_ns;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use warren_model::{FaultSequence, RunProduct, StackId};
 
@@ -25,7 +28,9 @@ pub fn learn_background(runner: &Runner) -> Result<Vec<StackId>, RunError> {
         .cache()
         .join("background")
         .join(format!("{}.txt", runner.prepared().key()));
-    if let Ok(text) = std::fs::read_to_string(&file) {
+    if Archives::settled(runner.prepared())
+        && let Ok(text) = std::fs::read_to_string(&file)
+    {
         let known: Result<Vec<StackId>, String> = text.lines().map(str::parse).collect();
         if let Ok(stacks) = known {
             return Ok(stacks);
@@ -51,7 +56,8 @@ fn watch(runner: &Runner) -> Result<Vec<StackId>, RunError> {
     let options = RunOptions::default();
     let slot = runner.open_slot()?;
     let mut product = RunProduct::default();
-    let stacks = runner.with_drive(&slot, &sequence, &options, began, |drive| {
+    let list_classes = !Archives::settled(runner.prepared());
+    let stacks = runner.with_drive(&slot, &sequence, &options, list_classes, began, |drive| {
         Flow::new(drive, &mut product).boot(&sequence)?;
         if let Some(why) = product
             .record
@@ -85,6 +91,17 @@ fn watch(runner: &Runner) -> Result<Vec<StackId>, RunError> {
                     stacks.insert(e.stack);
                 }
             }
+        }
+        if list_classes {
+            let lists: Vec<PathBuf> = drive
+                .cluster
+                .nodes
+                .iter()
+                .map(|n| n.dir.join(CLASS_LIST))
+                .collect();
+            let workload = slot.root().join("workload").join(CLASS_LIST);
+            Archives::make(runner.prepared(), &lists, &workload)
+                .map_err(|e| RunError::io("keeping class archives in the cache", e))?;
         }
         Ok(stacks.into_iter().collect::<Vec<_>>())
     });

@@ -3,6 +3,7 @@
 //! Made by `Runner::run`; spawns, kills and cuts on demand. Decides nothing about faults or phases.
 
 use super::RunError;
+use super::archives::Archives;
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
 use super::templates::render;
@@ -82,6 +83,8 @@ pub(super) struct Cluster<'a> {
     pub cut: Option<CutNow>,
     pub cuts_ended: Vec<CutEnded>,
     machine_cuts: BTreeSet<usize>,
+    archives: Archives,
+    list_classes: bool,
     /// The state map is the agent's; held so that its file keeps its blocks.
     _state_map: SharedPage,
 }
@@ -94,8 +97,10 @@ impl<'a> Cluster<'a> {
         slot: &'a Slot,
         map_size: usize,
         background: &[StackId],
+        list_classes: bool,
     ) -> Result<Self, RunError> {
         let target = prepared.target();
+        let archives = Archives::find(prepared);
         let shm = slot.shm();
         let link = |e: crate::link::LinkError| RunError::io("shared memory of the run", e);
         let run_page = RunPage::create(&shm.join("run.page"), map_size).map_err(link)?;
@@ -122,7 +127,13 @@ impl<'a> Cluster<'a> {
                 std::fs::write(&place, text)
                     .map_err(|e| RunError::io(format!("writing {}", place.display()), e))?;
             }
-            let argv = node_argv(prepared, options, slot, spec, addrs[i], &inside_dir)?;
+            let mut argv = node_argv(prepared, options, slot, spec, addrs[i], &inside_dir)?;
+            let archive = if node_jars(prepared, options).1.is_empty() {
+                archives.plain.as_ref().filter(|_| !options.agent)
+            } else {
+                archives.nodes.as_ref()
+            };
+            add_archive_flag(&mut argv, archive, &inside_dir, list_classes);
             nodes.push(Node {
                 spec: spec.clone(),
                 name,
@@ -171,6 +182,8 @@ impl<'a> Cluster<'a> {
             cut: None,
             cuts_ended: Vec::new(),
             machine_cuts: BTreeSet::new(),
+            archives,
+            list_classes,
             _state_map: state_map,
         })
     }
@@ -238,6 +251,12 @@ impl<'a> Cluster<'a> {
         let inside = self.slot.inside_root();
         let mut argv = vec![jdk.java.display().to_string()];
         argv.extend(jvm_flags("128m", &inside.join("workload")));
+        add_archive_flag(
+            &mut argv,
+            self.archives.workload.as_ref(),
+            &inside.join("workload"),
+            self.list_classes,
+        );
         argv.push("-cp".into());
         argv.push(class_path(self.prepared.workload_path()));
         let limit_ms = u64::try_from(self.options.limit.as_millis()).unwrap_or(u64::MAX);
@@ -473,6 +492,19 @@ fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
         dir.join("hs_err_%p.log").display()
     ));
     flags
+}
+
+/// Name of the file that a JVM lists its classes in.
+pub(super) const CLASS_LIST: &str = "classes.lst";
+
+/// Maps the archive, or lists classes for one. Goes right after the program's name.
+fn add_archive_flag(argv: &mut Vec<String>, archive: Option<&PathBuf>, dir: &Path, list: bool) {
+    if list {
+        let file = dir.join(CLASS_LIST);
+        argv.insert(1, format!("-XX:DumpLoadedClassList={}", file.display()));
+    } else if let Some(a) = archive {
+        argv.insert(1, format!("-XX:SharedArchiveFile={}", a.display()));
+    }
 }
 
 /// (class path of the nodes, jars that were instrumented before).

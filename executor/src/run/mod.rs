@@ -3,6 +3,7 @@
 //! Called by the fuzzer's executor, `replay` and `bench`. What the cluster does is in the record; only what is wrong with us or
 //! with the request is an error.
 
+mod archives;
 mod background;
 mod cluster;
 mod collect;
@@ -171,7 +172,7 @@ impl Runner {
             },
             ..RunProduct::default()
         };
-        self.with_drive(&slot, sequence, options, began, |drive| {
+        self.with_drive(&slot, sequence, options, false, began, |drive| {
             product.record.times.slot = ms(began);
             let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
             Flow::new(drive, &mut product).run(sequence, check_map)
@@ -196,6 +197,7 @@ impl Runner {
         slot: &Slot,
         sequence: &FaultSequence,
         options: &RunOptions,
+        list_classes: bool,
         began: Instant,
         work: impl FnOnce(&mut Drive<'_, '_>) -> Result<T, RunError>,
     ) -> Result<T, RunError> {
@@ -205,6 +207,7 @@ impl Runner {
             slot,
             self.config.map_size,
             &self.config.background,
+            list_classes,
         )?;
         let questions = cluster.questions.clone();
         let prober = Arc::new(Prober::default());
