@@ -179,7 +179,8 @@ pub fn descendants(ancestor: u32) -> Vec<Seen> {
     let mut found = Vec::new();
     let mut next = 0;
     while next < inside.len() {
-        for (pid, _, started) in all.iter().filter(|(_, parent, _)| *parent == inside[next]) {
+        let parent = inside[next];
+        for (pid, _, started) in all.iter().filter(|(_, p, _)| *p == parent) {
             inside.push(*pid);
             let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             found.push(Seen {
