@@ -25,7 +25,9 @@ pub const LAYOUT: u64 = 1;
 /// Why a page cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    #[error("making the shared page {path} of {bytes} bytes: {source}\n  is /dev/shm of the slot full?")]
+    #[error(
+        "making the shared page {path} of {bytes} bytes: {source}\n  is /dev/shm of the slot full?"
+    )]
     Create {
         path: PathBuf,
         bytes: usize,

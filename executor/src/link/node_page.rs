@@ -210,7 +210,14 @@ impl NodePage {
         self.page.set(CUTS, 0);
         for (i, (addr, mode)) in cuts.iter().enumerate().rev() {
             let at = CUTS + i * 16;
-            self.page.set(at + 16, if i + 1 == cuts.len() { 0 } else { self.page.get(at + 16) });
+            self.page.set(
+                at + 16,
+                if i + 1 == cuts.len() {
+                    0
+                } else {
+                    self.page.get(at + 16)
+                },
+            );
             self.page.set(at + 8, *mode as u64);
             self.page.set(at, u64::from(u32::from(*addr)));
         }

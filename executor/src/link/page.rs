@@ -39,10 +39,7 @@ impl SharedPage {
         if rc != 0 {
             return Err(fail(std::io::Error::from_raw_os_error(rc)));
         }
-        let map = MmapOptions::new()
-            .len(bytes)
-            .map_raw(&file)
-            .map_err(fail)?;
+        let map = MmapOptions::new().len(bytes).map_raw(&file).map_err(fail)?;
         Ok(SharedPage { map, bytes })
     }
 

@@ -6,7 +6,9 @@
 use super::node_page::{EVENT_BYTES, EVENTS, NodePage, Word};
 use std::collections::BTreeMap;
 use warren_model::trace::TRACE_VERSION;
-use warren_model::{EventFlags, Interval, Kind, NodeName, Phase, Place, StackId, Trace, TraceEvent};
+use warren_model::{
+    EventFlags, Interval, Kind, NodeName, Phase, Place, StackId, Trace, TraceEvent,
+};
 
 /// One event as it lies in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +269,10 @@ mod tests {
         assert_eq!(times, [10, 30, 40]);
         assert_eq!(t.texts, ["127.0.0.12:2888"]);
         let e = &t.events[1];
-        assert_eq!((e.node, e.n, e.interval.after_go(), e.bytes), (0, 2, true, 100));
+        assert_eq!(
+            (e.node, e.n, e.interval.after_go(), e.bytes),
+            (0, 2, true, 100)
+        );
         assert_eq!(t.text(e.peer), Some("127.0.0.12:2888"));
         assert_eq!(t.role(e), Some("leader"));
         assert_eq!((e.thread, e.flags.has(EventFlags::MATCHED)), (265, true));
