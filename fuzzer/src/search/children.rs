@@ -244,7 +244,8 @@ impl Seed<'_> {
                     offer(ChildFault::Reboot(*dead));
                 }
             }
-            if drawing.faults.partition {
+            // A cut before GO only keeps the cluster from ever starting: nothing is tested then (docs/search.md).
+            if drawing.faults.partition && event.phase == Phase::Test {
                 if event.kind.is_message() {
                     for form in CutForm::ALL {
                         offer(ChildFault::Start(form));

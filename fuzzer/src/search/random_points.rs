@@ -124,7 +124,7 @@ fn fault(
         }
         FaultKind::PartitionStop => (Fault::PartitionStop, Fault::PartitionStop),
         FaultKind::PartitionStart => {
-            if !event.kind.is_message() {
+            if !event.kind.is_message() || event.phase != Phase::Test {
                 return None;
             }
             let d = trace
