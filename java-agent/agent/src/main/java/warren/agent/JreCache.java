@@ -13,12 +13,14 @@ import java.util.zip.CRC32;
 
 /**
  * Changed JRE classes, kept in a file beside the agent's jar (whose folder is named by its hash) under the JVM's version: loading ASM and
- * changing eight classes costs every node 40 ms of interpreted code. An entry counts only for exactly the same original bytes
- * (which the JVM puts together in the same order each time only with its class data archive: java.vm.info says whether it has it). A
+ * changing eight classes costs every node 40 ms of interpreted code. An entry counts only for exactly the same original bytes,
+ * which the JVM puts together in the same order each time only with a class data archive, and in another order with another one. A
  * file that cannot be read or written is no error: the classes are then changed anew.
  */
 final class JreCache {
     private static final int VERSION = 1;
+    /** A class comes in as many forms as there are class data archives in use: more than this is a sign that they never repeat. */
+    private static final int LIMIT = 64;
 
     private static final class Entry {
         String name;
@@ -32,6 +34,9 @@ final class JreCache {
     /** The file of this JVM, or null where the agent's jar is not a file. */
     static File file() {
         try {
+            if (!System.getProperty("java.vm.info", "").contains("sharing")) {
+                return null; // without an archive the bytes are in another order in each JVM
+            }
             File jar = new File(JreCache.class.getProtectionDomain().getCodeSource().getLocation().getPath());
             CRC32 crc = new CRC32();
             for (String key : new String[] {"java.vm.version", "java.vm.vendor", "java.vm.info", "java.home"}) {
@@ -90,7 +95,13 @@ final class JreCache {
 
     /** Writes the file, whole or not at all; several JVMs may do so at once. Nothing if no class was changed anew. */
     void write(File file) {
-        if (file == null || entries.isEmpty() || file.isFile() && read(file) != null) {
+        if (file == null || entries.isEmpty()) {
+            return;
+        }
+        JreCache before = read(file);
+        if (before != null && before.entries.size() + entries.size() <= LIMIT) {
+            entries.addAll(before.entries);
+        } else if (before != null) {
             return;
         }
         File part = new File(file.getPath() + "." + System.nanoTime());
