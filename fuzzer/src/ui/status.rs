@@ -12,16 +12,18 @@ pub fn status_line(s: &Snapshot, now: Instant) -> String {
     } else {
         &s.current.doing
     };
+    let map = if s.map_size == 0 {
+        format!("cov {}", s.coverage)
+    } else {
+        format!("cov {}/{}", s.coverage, s.map_size)
+    };
     if s.learning || s.fuzz_started.is_none() {
         let phase = if s.current.phase.is_empty() {
             String::new()
         } else {
             format!(", phase {}", s.current.phase)
         };
-        return format!(
-            "[learning] {doing}{phase} | runs {} cov {}/{}",
-            s.execs, s.coverage, s.map_size
-        );
+        return format!("[learning] {doing}{phase} | runs {} {map}", s.execs);
     }
     let i = &s.injected;
     let now_trying = if s.current.kinds.is_empty() {
@@ -31,22 +33,29 @@ pub fn status_line(s: &Snapshot, now: Instant) -> String {
         format!(" | {doing}: {} ({last})", s.current.kinds)
     };
     format!(
-        "[{}] runs {} seqs {} {} corpus {} pending {} cov {}/{} (+{}) findings {} hangs {} unknown {} inj 1:{} n:{}{now_trying}",
+        "[{}] runs {} seqs {} {} corpus {} pending {} {map} (+{}) findings {} hangs {} unknown {} inj 1:{} n:{}{now_trying}",
         clock(run_time_ms(s, now)),
         s.execs,
         s.sequences,
         speed(s.execs_per_sec),
         s.corpus,
         s.pending,
-        s.coverage,
-        s.map_size,
-        s.coverage.saturating_sub(s.coverage_fault_free),
+        over_fault_free(s),
         s.findings,
         s.hangs,
         s.unknowns,
         share(i.one_fault_full, i.one_fault_asked),
         share(i.longer_full, i.longer_asked),
     )
+}
+
+/// Slots that only faults reached; 0 while the fault-free figure is not there yet.
+fn over_fault_free(s: &Snapshot) -> u64 {
+    if s.coverage_fault_free == 0 {
+        0
+    } else {
+        s.coverage.saturating_sub(s.coverage_fault_free)
+    }
 }
 
 #[cfg(test)]
