@@ -46,6 +46,18 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     pub fn run(mut self, sequence: &FaultSequence, check_map: bool) -> Result<(), RunError> {
         self.mark = Instant::now();
         let went = self.phases(sequence, check_map);
+        if matches!(went, Ok(Went::Ends))
+            && self
+                .drive
+                .cluster
+                .options
+                .stop
+                .load(std::sync::atomic::Ordering::Relaxed)
+        {
+            // Whatever did not happen any more is nobody's fault.
+            self.product.record.not_stable = None;
+            self.product.record.void = Some("stopped: Warren is stopping".into());
+        }
         self.end();
         self.product.record.times.finale += self.lap();
         collect(self.drive, self.product);

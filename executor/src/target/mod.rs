@@ -8,6 +8,8 @@ mod expand;
 mod find;
 mod load;
 mod section;
+#[cfg(test)]
+mod tests;
 
 pub use dict::{Dictionary, Hook, RoleFrame};
 pub use expand::expand;

@@ -1,0 +1,324 @@
+//! target.toml: what is read, and that every refusal names file, key, value and remedy.
+
+use super::*;
+use std::fs;
+
+const GOOD: &str = r#"
+[target]
+name = "toy"
+version = "1"
+java = 8
+main = "toy.Main"
+jars = "sources"
+include = ["toy.**"]
+dictionary = "toy.dict"
+
+[group.zeta]
+prefix = "z"
+count = 2
+max_dead = 1
+args = ["${node.dir}/conf"]
+files = { "conf" = "conf.in" }
+[group.alpha]
+prefix = "a"
+count = 1
+max_dead = 0
+heap = "64m"
+
+[ready]
+port = 7
+[role]
+port = 7
+send = "role"
+expect = "is (\\w+)"
+lead = "chief"
+[workload]
+main = "W"
+clients = 2
+[workload.options]
+ops = 5
+[clock]
+tick_ms = 50
+session_ms = 500
+[paper]
+tick_ms = 2000
+[promise]
+rejoin = true
+"#;
+
+const DICT: &str = r#"
+version = 1
+[[hook]]
+method = "toy.Link.send"
+kind = "msg-send"
+message = "arg0"
+[[role]]
+frame = "toy.Chief.*"
+role = "chief"
+[[role]]
+frame = "toy.Other.x"
+role = "chief"
+[[background]]
+stack = "*.ping"
+"#;
+
+/// A folder of targets with one good target and its dictionary.
+fn folder(toml: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("targets/toy")).unwrap();
+    fs::create_dir_all(dir.path().join("dictionaries")).unwrap();
+    fs::write(dir.path().join("targets/toy/target.toml"), toml).unwrap();
+    fs::write(dir.path().join("dictionaries/toy.dict"), DICT).unwrap();
+    dir
+}
+
+fn load(dir: &tempfile::TempDir, name: &str) -> Result<Target, TargetError> {
+    load_target(&dir.path().join("targets").join(name), None, false, &[])
+}
+
+#[test]
+fn a_good_target() {
+    let dir = folder(GOOD);
+    let t = load(&dir, "toy").unwrap();
+    let names: Vec<String> = t.nodes().iter().map(|n| n.name.to_string()).collect();
+    assert_eq!(names, ["z1", "z2", "a1"], "groups in the order of the file");
+    let shape = t.shape(10);
+    assert_eq!(
+        (shape.groups[0].max_dead, shape.groups[1].nodes.len()),
+        (1, 1)
+    );
+    let rules = t.rules();
+    assert_eq!(
+        (rules.tick_ms, rules.lead_role.as_str(), rules.rejoin),
+        (50, "chief", true)
+    );
+    assert_eq!(t.workload.options["ops"], "5");
+    assert_eq!(t.logs, ["stdout"]);
+    assert_eq!(t.dictionary.role_names(), ["chief"]);
+    let conf = t.dictionary.conf_lines();
+    assert!(
+        conf.contains(
+            "hook toy.Link.send kind=msg-send place=before message=arg0 skippable=false\n"
+        ),
+        "{conf}"
+    );
+    assert!(conf.contains("background *.ping\n"));
+}
+
+#[test]
+fn version_paper_and_extra_dictionaries() {
+    let dir = folder(GOOD);
+    let more = dir.path().join("more.dict");
+    fs::write(&more, "version = 1\n[[skip]]\nframe = \"toy.Log.*\"\n").unwrap();
+    let at = dir.path().join("targets/toy");
+    let t = load_target(&at, Some("2"), true, &[more]).unwrap();
+    assert_eq!((t.version.as_str(), t.default_version.as_str()), ("2", "1"));
+    assert_eq!((t.clock["tick_ms"], t.clock["session_ms"]), (2000, 500));
+    assert_eq!(t.dictionary.skips, ["toy.Log.*"]);
+}
+
+#[test]
+fn a_base_is_overridden_key_by_key() {
+    let dir = folder(GOOD);
+    let child = dir.path().join("targets/toy-fixed");
+    fs::create_dir_all(&child).unwrap();
+    fs::write(
+        child.join("target.toml"),
+        "base = \"../toy\"\n[target]\nname = \"toy-fixed\"\n[group.zeta]\ncount = 3\n",
+    )
+    .unwrap();
+    fs::write(child.join("mine"), "").unwrap();
+    fs::write(dir.path().join("targets/toy/theirs"), "").unwrap();
+    let t = load(&dir, "toy-fixed").unwrap();
+    assert_eq!(
+        (t.name.as_str(), t.main.as_str()),
+        ("toy-fixed", "toy.Main")
+    );
+    assert_eq!(t.nodes().len(), 4);
+    assert!(t.file(Path::new("mine")).is_some() && t.file(Path::new("theirs")).is_some());
+    // A mistake in the base is blamed on the base, one in the child on the child.
+    fs::write(
+        child.join("target.toml"),
+        "base = \"../toy\"\n[target]\nname = \"x\"\n[group.zeta]\ncount = 0\n",
+    )
+    .unwrap();
+    let e = load(&dir, "toy-fixed").unwrap_err().to_string();
+    assert!(e.contains("toy-fixed/target.toml"), "{e}");
+    fs::write(child.join("target.toml"), "base = \"../none\"\n").unwrap();
+    let e = load(&dir, "toy-fixed").unwrap_err().to_string();
+    assert!(e.contains("`base`") && e.contains("../none"), "{e}");
+    fs::write(child.join("target.toml"), "base = \"../toy-fixed\"\n").unwrap();
+    let e = load(&dir, "toy-fixed").unwrap_err().to_string();
+    assert!(e.contains("circle"), "{e}");
+}
+
+#[test]
+fn every_refusal_names_file_key_value_and_remedy() {
+    // (what is replaced, by what, key named, value or problem named, remedy named)
+    let table = [
+        ("name = \"toy\"\n", "", "target.name", "missing", "name = "),
+        (
+            "jars = \"sources\"",
+            "jars = \"ant\"",
+            "target.jars",
+            "`ant`",
+            "\"maven\"",
+        ),
+        (
+            "java = 8",
+            "java = \"8\"",
+            "target.java",
+            "`8` is a string",
+            "whole number",
+        ),
+        (
+            "java = 8",
+            "java = 7",
+            "target.java",
+            "7 is out of range",
+            "from 8",
+        ),
+        (
+            "include = [\"toy.**\"]",
+            "include = []",
+            "target.include",
+            "empty",
+            "include = ",
+        ),
+        (
+            "toy.dict",
+            "no.dict",
+            "target.dictionary",
+            "`no.dict`",
+            "create the file",
+        ),
+        (
+            "count = 2",
+            "count = 2\ncuont = 3",
+            "group.zeta.cuont",
+            "`3`",
+            "remove it",
+        ),
+        (
+            "max_dead = 1",
+            "max_dead = 3",
+            "group.zeta.max_dead",
+            "3 is more than the 2",
+            "at most 2",
+        ),
+        (
+            "prefix = \"a\"",
+            "prefix = \"z\"",
+            "group.alpha.prefix",
+            "`z`",
+            "own prefix",
+        ),
+        (
+            "prefix = \"a\"",
+            "prefix = \"a1\"",
+            "group.alpha.prefix",
+            "`a1`",
+            "not ending",
+        ),
+        (
+            "heap = \"64m\"",
+            "heap = \"big\"",
+            "group.alpha.heap",
+            "`big`",
+            "128m",
+        ),
+        (
+            "\"conf\" = \"conf.in\"",
+            "\"../x\" = \"conf.in\"",
+            "group.zeta.files.../x",
+            "leaves",
+            "below node.dir",
+        ),
+        (
+            "is (\\\\w+)",
+            "is (\\\\w+",
+            "role.expect",
+            "no regular expression",
+            "mend",
+        ),
+        (
+            "is (\\\\w+)",
+            "is \\\\w+",
+            "role.expect",
+            "captures nothing",
+            "parentheses",
+        ),
+        (
+            "clients = 2",
+            "clients = 0",
+            "workload.clients",
+            "0 is out of range",
+            "from 1",
+        ),
+        (
+            "tick_ms = 50\n",
+            "",
+            "clock.tick_ms",
+            "missing",
+            "tick_ms = 500",
+        ),
+        (
+            "tick_ms = 2000",
+            "tock_ms = 1",
+            "paper.tock_ms",
+            "not in [clock]",
+            "same keys",
+        ),
+        (
+            "[promise]",
+            "[promises]",
+            "promises",
+            "means nothing",
+            "promise",
+        ),
+        ("[ready]\nport = 7", "", "ready", "missing", "[ready]"),
+    ];
+    for (from, to, key, problem, remedy) in table {
+        let dir = folder(&GOOD.replacen(from, to, 1));
+        let e = load(&dir, "toy").expect_err(key).to_string();
+        for part in ["target.toml", &format!("`{key}`"), problem, remedy] {
+            assert!(e.contains(part), "`{part}` is not in: {e}");
+        }
+    }
+}
+
+#[test]
+fn broken_files_and_unknown_names() {
+    let dir = folder("[target\n");
+    let e = load(&dir, "toy").unwrap_err().to_string();
+    assert!(e.contains("not TOML") && e.contains("line 1"), "{e}");
+    let e = load(&dir, "none").unwrap_err().to_string();
+    assert!(e.contains("cannot be read"), "{e}");
+    let dir = folder(GOOD);
+    let targets = dir.path().join("targets");
+    assert!(find_target("toy", Some(&targets)).is_ok());
+    for name in ["tay", "../toy", ""] {
+        let e = find_target(name, Some(&targets)).unwrap_err().to_string();
+        assert!(
+            e.contains("known targets: toy") && e.contains("--targets"),
+            "{e}"
+        );
+    }
+    assert_eq!(list_targets(Some(&targets))[0].version, "1");
+    fs::write(dir.path().join("dictionaries/toy.dict"), "version = 9\n").unwrap();
+    let e = load(&dir, "toy").unwrap_err().to_string();
+    assert!(
+        e.contains("toy.dict") && e.contains("`version`") && e.contains('9'),
+        "{e}"
+    );
+    fs::write(
+        dir.path().join("dictionaries/toy.dict"),
+        "version = 1\n[[hook]]\nmethod = \"a.b\"\nkind = \"send\"\n",
+    )
+    .unwrap();
+    let e = load(&dir, "toy").unwrap_err().to_string();
+    assert!(
+        e.contains("`hook[1].kind`") && e.contains("`send`") && e.contains("msg-send"),
+        "{e}"
+    );
+}
