@@ -30,7 +30,7 @@ final class Election {
     void look() throws Exception {
         won = 0;
         // The first time nodes of one start need not race each other.
-        long wait = 40 + (node.store.epoch == 0 ? 500L : 90L) * node.order + random.nextInt(20);
+        long wait = 40 + (node.store.epoch == 0 ? 1000L : 90L) * node.order + random.nextInt(20);
         while (true) {
             leader = node.awaitLeader(wait);
             if (leader != null) {

@@ -19,7 +19,8 @@ public final class Client {
     public final String address;
     private final Runner run;
     private Node server;
-    private Session session;
+    /** Dropped by {@link #cut} from another thread. */
+    private volatile Session session;
     private boolean doubt;
     private long lastId;
 
@@ -122,6 +123,14 @@ public final class Client {
         if (session != null) {
             session.drop();
             session = null;
+        }
+    }
+
+    /** Ends what its thread waits for, from another thread: the operation becomes unknown, the session may go on elsewhere. */
+    void cut() {
+        Session held = session;
+        if (held != null) {
+            held.drop();
         }
     }
 

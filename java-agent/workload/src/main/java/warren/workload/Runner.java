@@ -15,7 +15,7 @@ public final class Runner {
     private static final int TAIL_OUTCOMES = 40;
     private static final int TAIL_OK = 10;
     private static final long TAIL_NS = 3_000_000_000L;
-    /** After so many outcomes without a tail in sight a client paces itself: live traffic, not a load test. */
+    /** After so many outcomes without a tail in sight, or with its own tail done, a client paces itself: live traffic, no load test. */
     private static final int PACE_AFTER = 200;
     private static final long PACE_NS = 8_000_000L;
     private static final long POLL_NS = 500_000L;
@@ -31,6 +31,8 @@ public final class Runner {
     private final String network;
     private final long operationMs;
     private final long serveMs;
+    private static final long GRACE_MS = 300;
+    private final List<Client> everyone = new ArrayList<>();
     private int extras;
     private volatile boolean stopping;
     private volatile long tailFrom;
@@ -65,6 +67,7 @@ public final class Runner {
             made.add(new Client(this, "client-" + (i + 1), i, network + (101 + i), page.seed()));
         }
         clients = Collections.unmodifiableList(made);
+        everyone.addAll(made);
         long session = number("session_ms", 4000);
         operationMs = number("operation_ms", Math.max(2000, session));
         serveMs = number("serve_ms", Math.max(10_000, 2 * session + 20 * number("tick_ms", 500)));
@@ -95,7 +98,9 @@ public final class Runner {
     /** One more client, for steps or checks, that makes no traffic. */
     public synchronized Client extra(String name) {
         int index = extras++;
-        return new Client(this, name, index, network + (101 + index % 100), page.seed());
+        Client client = new Client(this, name, index, network + (101 + index % 100), page.seed());
+        everyone.add(client);
+        return client;
     }
 
     public List<Node> alive() {
@@ -219,7 +224,9 @@ public final class Runner {
         while (steps.isAlive() && !stopping()) {
             LockSupport.parkNanos(POLL_NS);
         }
-        steps.join(operationMs);
+        List<Thread> stepping = new ArrayList<>();
+        stepping.add(steps);
+        end(stepping);
         page.fixedDone(System.nanoTime());
         long fixedDone = System.nanoTime();
         for (final Client client : clients) {
@@ -271,9 +278,10 @@ public final class Runner {
                 // No session: nothing was asked of the system, so this is no outcome.
                 LockSupport.parkNanos(PACE_NS);
             }
-            if (tailFrom == 0 && client.outcomes > PACE_AFTER) {
+            boolean waitsForOthers = tailFrom != 0 && tailDone(client);
+            if (waitsForOthers || tailFrom == 0 && client.outcomes > PACE_AFTER) {
                 long until = System.nanoTime() + PACE_NS;
-                while (page.faultsDone() == 0 && !stopping() && System.nanoTime() - until < 0) {
+                while ((waitsForOthers || tailFrom == 0) && !stopping() && System.nanoTime() - until < 0) {
                     LockSupport.parkNanos(POLL_NS);
                 }
             }
@@ -294,22 +302,54 @@ public final class Runner {
 
     private boolean tailsDone() {
         for (Client client : clients) {
-            if (client.tailOutcomes < TAIL_OUTCOMES || client.tailOk < TAIL_OK) {
+            if (!tailDone(client)) {
                 return false;
             }
         }
         return true;
     }
 
+    private static boolean tailDone(Client client) {
+        return client.tailOutcomes >= TAIL_OUTCOMES && client.tailOk >= TAIL_OK;
+    }
+
     /** Waits for the clients' threads; one that hangs is left behind and named. */
     private void endTraffic() throws InterruptedException {
-        join(traffic, System.nanoTime() + (operationMs + 1000) * 1_000_000L);
+        end(traffic);
         for (Thread thread : traffic) {
             if (thread.isAlive()) {
                 System.out.println(thread.getName() + " still waits in an operation and is left behind");
             }
         }
         traffic.removeIf(thread -> !thread.isAlive());
+    }
+
+    /**
+     * Waits for threads whose work is over. An operation that still waits for an answer after a moment's grace gets none any
+     * more: its connection is dropped, so a run does not wait for the timeouts of clients on a cut server.
+     */
+    private void end(List<Thread> threads) throws InterruptedException {
+        long limit = System.nanoTime() + (operationMs + 1000) * 1_000_000L;
+        join(threads, System.nanoTime() + GRACE_MS * 1_000_000L);
+        while (anyAlive(threads) && System.nanoTime() - limit < 0) {
+            List<Client> all;
+            synchronized (this) {
+                all = new ArrayList<>(everyone);
+            }
+            for (Client client : all) {
+                client.cut();
+            }
+            join(threads, System.nanoTime() + GRACE_MS * 1_000_000L);
+        }
+    }
+
+    private static boolean anyAlive(List<Thread> threads) {
+        for (Thread thread : threads) {
+            if (thread.isAlive()) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private boolean leftBehind(Client client) {

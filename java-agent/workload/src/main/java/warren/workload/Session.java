@@ -11,6 +11,6 @@ public interface Session {
     /** Ends it with the system's own words. @return true when the system confirmed the end */
     boolean close();
 
-    /** Drops what this process holds of it, without a word to the system. */
+    /** Drops what this process holds of it, without a word to the system. May be called from another thread. */
     void drop();
 }
