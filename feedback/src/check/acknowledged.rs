@@ -10,9 +10,10 @@
 //! gone at any time here; that they are gone in the end is the leftovers' question. Design section 8, Safety; CrashFuzz section
 //! V-B (data loss).
 
-use super::ops::{Act, Op, Ops};
+use super::ops::{Act, Op, Ops, shown};
 use super::rounds::{Replicas, Round, last_complete, rounds, torn};
 use super::{CheckResult, Found};
+use std::collections::BTreeMap;
 use warren_model::{FailureKind, NodeName, Observation, Rules, RunProduct, Stage};
 
 /// The checker after healing.
@@ -84,11 +85,21 @@ pub(super) fn final_state(
                 wrong_at.push((*node, wrong));
             }
         }
-        let everywhere = wrong_at.len() == replicas.nodes.len();
+        let part = wrong_at.len() < replicas.nodes.len();
+        let mut by_cause: BTreeMap<Cause, (Vec<&NodeName>, Vec<String>)> = BTreeMap::new();
         for (node, wrong) in wrong_at {
-            let mut evidence = vec![format!("{key} on {node}")];
-            evidence.extend(wrong.evidence);
-            found.push((wrong.cause, !everywhere, node, evidence));
+            let entry = by_cause.entry(wrong.cause).or_default();
+            entry.0.push(node);
+            // What explains one node explains the others with the same content.
+            if entry.1.is_empty() {
+                entry.1 = wrong.evidence;
+            }
+        }
+        for (cause, (nodes, evidence)) in by_cause {
+            let names: Vec<&str> = nodes.iter().map(|n| n.as_str()).collect();
+            let mut lines = vec![format!("{key} on {}", names.join(", "))];
+            lines.extend(evidence);
+            found.push((cause, part, nodes[0], lines));
         }
     }
     // In a fixed order, so that the same bug is filed under the same name whichever keys it hit.
@@ -141,7 +152,7 @@ fn possible_content(ops: &Ops<'_>, key: &str, value: &str) -> Result<(), Wrong> 
             },
             None => Wrong {
                 cause: Cause::Nobody,
-                evidence: vec![format!("value {value}")],
+                evidence: vec![format!("value {}", shown(value))],
             },
         });
     }

@@ -316,9 +316,9 @@ impl<'a> Ops<'a> {
         let ms = |t: u64| t.saturating_sub(self.t0) as f64 / 1e6;
         let mut line = format!("#{} {} {} {}", o.inv.id, o.inv.session, o.inv.op, o.key());
         if o.act == Act::Put {
-            line += &format!("={}", o.put_value());
+            line += &format!("={}", shown(o.put_value()));
         } else if o.act == Act::Read && o.ok() {
-            line += &format!(" -> {}", o.seen().unwrap_or("(absent)"));
+            line += &format!(" -> {}", o.seen().map_or("(absent)".into(), shown));
         }
         if let Some(m) = o.mzxid() {
             line += &format!(" mzxid {m:#x}");
@@ -357,6 +357,17 @@ impl<'a> Ops<'a> {
         }
         out
     }
+}
+
+/// A value for people, cut when it is long.
+#[must_use]
+pub fn shown(value: &str) -> String {
+    const MOST: usize = 60;
+    if value.chars().count() <= MOST {
+        return value.to_owned();
+    }
+    let head: String = value.chars().take(MOST).collect();
+    format!("{head}… ({} bytes)", value.len())
 }
 
 /// What an answer binds to: `failed` only with an error that the target lists as definite.

@@ -9,6 +9,7 @@
 //! machine. Nodes at different versions are not compared: a lagging replica is legal. A round that is not complete may have been
 //! torn by a change and is not compared either. Design section 8; DESTINI and ZooKeeper's own digests ask the same.
 
+use super::ops::shown;
 use super::rounds::{Content, Replicas, Round, last_complete, rounds, torn};
 use super::{CheckResult, Found};
 use std::collections::BTreeMap;
@@ -89,8 +90,8 @@ fn compare(product: &RunProduct, round: &Round<'_>, result: &mut CheckResult) {
 
 fn tell(content: Option<&Content<'_>>) -> String {
     content.map_or("(absent)".to_owned(), |c| match c.key_version {
-        Some(v) => format!("{} (key version {v})", c.value),
-        None => c.value.to_owned(),
+        Some(v) => format!("{} (key version {v})", shown(c.value)),
+        None => shown(c.value),
     })
 }
 
