@@ -167,7 +167,7 @@ public final class CanaryWorkload extends Driver {
         Traffic mine = traffic.get(client);
         long turn = mine.turn++;
         Result result;
-        if (turn % 60 == 20 + 10 * (client.index % 3)) {
+        if (turn % 60 == 15 + 8 * (client.index % 3)) {
             result = write(client, "big", "big-" + client.index + "-" + turn, parts(client.index, turn));
         } else {
             switch ((int) (turn % 8)) {

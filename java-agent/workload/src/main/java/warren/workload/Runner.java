@@ -75,13 +75,19 @@ public final class Runner {
 
     /** Runs a workload program to its end. Never returns. */
     public static void main(String[] args, Driver driver) {
+        boolean done = obey(args, driver);
+        System.out.flush();
+        Runtime.getRuntime().halt(done ? 0 : 1);
+    }
+
+    /** Obeys the page until EXIT. @return false when it could not */
+    static boolean obey(String[] args, Driver driver) {
         try {
             new Runner(args, driver).obey();
-            Runtime.getRuntime().halt(0);
+            return true;
         } catch (Throwable e) {
             System.out.println("workload: " + e);
-            System.out.flush();
-            Runtime.getRuntime().halt(1);
+            return false;
         }
     }
 

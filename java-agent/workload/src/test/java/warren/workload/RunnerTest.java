@@ -1,0 +1,186 @@
+package warren.workload;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.RandomAccessFile;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A runner driven through its page, as the executor does it, with a system that lives in this process. */
+class RunnerTest {
+    @TempDir
+    Path dir;
+    private ByteBuffer page;
+    private Thread runner;
+
+    /** A session whose operations succeed at once, or hang until it is dropped. */
+    private static final class Fake implements Session {
+        private static int made;
+        private final String id = "s" + ++made;
+        private final CountDownLatch dropped = new CountDownLatch(1);
+
+        @Override
+        public String id() {
+            return id;
+        }
+
+        @Override
+        public boolean usable() {
+            return dropped.getCount() > 0;
+        }
+
+        @Override
+        public boolean close() {
+            return true;
+        }
+
+        @Override
+        public void drop() {
+            dropped.countDown();
+        }
+    }
+
+    private static class FakeDriver extends Driver {
+        volatile boolean hang;
+
+        @Override
+        public int port() {
+            return 1;
+        }
+
+        @Override
+        public Session open(Client client, Node at, long timeoutMs) {
+            return new Fake();
+        }
+
+        @Override
+        public void steps(Runner run) throws Exception {
+            Client one = run.extra("steps");
+            one.session(100);
+            one.run(Operation.of("create", "bug").value("a\"b"), () -> Result.ok().version(0).zxid(1));
+            one.run(Operation.of("read", "bug"), () -> {
+                throw new IllegalStateException("lost");
+            });
+            one.close();
+        }
+
+        @Override
+        public void traffic(Client client) throws Exception {
+            client.session(100);
+            client.run(Operation.of("write", "k").value("v"), () -> {
+                if (hang) {
+                    assertTrue(((Fake) client.session()).dropped.await(60, TimeUnit.SECONDS));
+                    return Result.unknown("dropped");
+                }
+                return client.random.nextInt(3) == 0 ? Result.failed("No") : Result.ok().version(1);
+            });
+        }
+
+        @Override
+        public void probe(Client client) {
+            client.run(Operation.of("read", "k"), () -> Result.ok().value("v"));
+        }
+
+        @Override
+        public void serve(Client client) {
+            client.run(Operation.of("write", "s").value("v"), Result::ok);
+        }
+
+        @Override
+        public boolean observe(Runner run, Observations out, boolean durable) {
+            out.replica(run.nodes.get(0), "7", "k", null, "3");
+            return true;
+        }
+    }
+
+    private void start(Driver driver) throws Exception {
+        Path file = dir.resolve("workload.page");
+        Files.write(file, new byte[WorkloadPage.SIZE]);
+        try (RandomAccessFile raw = new RandomAccessFile(file.toFile(), "rw")) {
+            page = raw.getChannel().map(FileChannel.MapMode.READ_WRITE, 0, WorkloadPage.SIZE).order(ByteOrder.LITTLE_ENDIAN);
+        }
+        page.putLong(0, WorkloadPage.MAGIC).putLong(8, WorkloadPage.LAYOUT);
+        page.putLong(16 * 8, 1 << 8 | 1).putLong(17 * 8, 1 << 8);
+        String[] args = {file.toString(), dir.toString(), "2", "n1=127.0.0.11", "n2=127.0.0.12"};
+        runner = Runner.start("runner", () -> Runner.obey(args, driver));
+    }
+
+    private void command(int word) throws Exception {
+        page.putLong(2 * 8, word);
+        await(word);
+    }
+
+    private void await(int word) throws Exception {
+        long limit = System.nanoTime() + 20_000_000_000L;
+        while (page.getLong(3 * 8) != word) {
+            assertTrue(System.nanoTime() < limit, "command " + word + " is not done");
+            Thread.sleep(1);
+        }
+        assertEquals(0, page.getLong(10 * 8), "command " + word + " failed");
+    }
+
+    private List<String> lines(String file, String part) throws Exception {
+        List<String> found = new ArrayList<>();
+        for (String line : Files.readAllLines(dir.resolve(file))) {
+            if (line.contains(part)) {
+                found.add(line);
+            }
+        }
+        return found;
+    }
+
+    @Test
+    void aWholeRun() throws Exception {
+        start(new FakeDriver());
+        command(WorkloadPage.CONNECT);
+        page.putLong(4 * 8, System.nanoTime());
+        command(WorkloadPage.GO);
+        for (String client : new String[] {"client-1", "client-2"}) {
+            assertTrue(lines("history.jsonl", "\"ev\":\"invoke\"").stream().filter(l -> l.contains(client)).count() >= 40);
+        }
+        page.putLong(16 * 8, 2 << 8 | 1);
+        command(WorkloadPage.STOP);
+        command(WorkloadPage.DEGRADED);
+        command(WorkloadPage.HEALED);
+        command(WorkloadPage.CHECK);
+        command(WorkloadPage.EXIT);
+        runner.join(5000);
+        assertFalse(runner.isAlive());
+
+        assertEquals(1, lines("history.jsonl", "\"value\":\"a\\\"b\"").size(), "a quote in a value is escaped");
+        assertEquals(1, lines("history.jsonl", "\"outcome\":\"unknown\"").size(), "an exception makes an unknown outcome");
+        assertTrue(lines("history.jsonl", "probe-n1-2").size() > 0, "a rebooted node is probed");
+        assertEquals(2, lines("observations.jsonl", "\"obs\":\"serve\"").size());
+        assertEquals(0, lines("observations.jsonl", "\"node\":\"n2\"").size(), "a dead node is asked nothing");
+        assertEquals(2, lines("observations.jsonl", "\"obs\":\"progress\"").size());
+        assertEquals(1, lines("observations.jsonl", "\"key\":\"k\",\"value\":null,\"key_version\":\"3\"").size());
+        assertEquals(1, lines("observations.jsonl", "\"obs\":\"round\",\"name\":\"final\",\"complete\":true").size());
+        long done = lines("history.jsonl", "\"ev\":\"done\"").size();
+        assertEquals(done, page.getLong(7 * 8), "every outcome is counted");
+    }
+
+    @Test
+    void anOperationThatHangsIsCutAtTheEnd() throws Exception {
+        FakeDriver driver = new FakeDriver();
+        driver.hang = true;
+        start(driver);
+        command(WorkloadPage.CONNECT);
+        page.putLong(4 * 8, System.nanoTime());
+        long began = System.nanoTime();
+        command(WorkloadPage.GO);
+        long ms = (System.nanoTime() - began) / 1_000_000L;
+        assertTrue(ms >= 2900 && ms < 6000, "the tail's 3 s and a moment, but took " + ms + " ms");
+        command(WorkloadPage.EXIT);
+    }
+}
