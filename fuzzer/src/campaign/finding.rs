@@ -318,6 +318,7 @@ mod tests {
             trace: &root.trace,
             matched: root.record.matched.as_ref().unwrap(),
             exits: &[],
+            serving_ns: None,
         };
         let child = s.child(&d, 40, ChildFault::Crash).unwrap();
         let mut product = sim.run(&child);

@@ -8,6 +8,7 @@ use super::snapshot::CurrentRun;
 use super::stage::{add_seed, drawing, execute, line, test_stacks};
 use super::{State, StrategyKind};
 use crate::campaign::RunRole;
+use crate::search::children::serving_since;
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::executors::HasObservers;
@@ -137,7 +138,10 @@ where
     let observers = executor.observers();
     let run = &observers.1.0;
     match session.options.strategy {
-        StrategyKind::RandomPoints => session.root = run.trace().clone(),
+        StrategyKind::RandomPoints => {
+            session.root = run.trace().clone();
+            session.root_serving_ns = serving_since(run.record());
+        }
         StrategyKind::CrashFuzz => {
             let info = state
                 .corpus()

@@ -166,6 +166,8 @@ pub struct Session {
     pub fault_free_stacks: BTreeSet<warren_model::StackId>,
     /// The fault-free run that `random-points` draws from.
     pub root: Trace,
+    /// When its first node served.
+    pub root_serving_ns: Option<u64>,
     /// Hashes of the sequences tested: two seed runs may have a child in common.
     pub tested: BTreeSet<u64>,
     pub map_size: usize,
@@ -208,6 +210,7 @@ impl Session {
             durable_due: BTreeSet::new(),
             fault_free_stacks: BTreeSet::new(),
             root: Trace::default(),
+            root_serving_ns: None,
             tested: BTreeSet::new(),
             map_size: 0,
             stability: 100.0,

@@ -8,6 +8,7 @@ use super::session::{Session, describe, show_progress};
 use super::snapshot::CurrentRun;
 use super::{State, StrategyKind};
 use crate::campaign::{RunLine, RunRole, StoredRun};
+use crate::search::children::serving_since;
 use crate::search::queue::Kept;
 use crate::search::{Drawing, NextRun, Pick, Queue, Seed, random_points};
 use libafl::corpus::{Corpus, CorpusId};
@@ -161,6 +162,7 @@ impl FuzzStage {
         let Some(pick) = pick else {
             let sequence = random_points::draw(
                 &session.root,
+                session.root_serving_ns,
                 &session.options.target,
                 &drawing,
                 state.rand_mut(),
@@ -438,6 +440,7 @@ pub fn seed_of<'a>(record: &'a RunRecord, trace: &'a Trace) -> Option<Seed<'a>> 
         trace,
         matched: record.matched.as_ref()?,
         exits: &record.exits,
+        serving_ns: serving_since(record),
     })
 }
 

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use warren_model::point::fault_id;
 use warren_model::{
     At, ClusterShape, ClusterState, CrashStyle, CutHow, CutWay, CutWho, EventFlags, Exit, Fault,
-    FaultId, FaultKind, FaultSequence, Kind, Member, NodeName, Phase, Place, StackId, Trace,
-    TraceEvent, Who,
+    FaultId, FaultKind, FaultSequence, Kind, Member, NodeName, Phase, Place, RunRecord, StackId,
+    Trace, TraceEvent, Who,
 };
 
 /// Who is cut from whom, relative to a message point: s executes it, d is its other end.
@@ -100,6 +100,27 @@ pub struct Seed<'a> {
     pub matched: &'a FaultSequence,
     /// Processes that ended by themselves: dead from then on.
     pub exits: &'a [Exit],
+    /// When the first node served: see [`serving_since`].
+    pub serving_ns: Option<u64>,
+}
+
+/// When the first node of a run served, ns. From then on the start may be over at any moment: a point of phase start that came
+/// later was met by luck, and a child there would mostly not be injected.
+#[must_use]
+pub fn serving_since(record: &RunRecord) -> Option<u64> {
+    record.incarnations.iter().filter_map(|i| i.ready_ns).min()
+}
+
+/// Whether faults may be placed at an event at all: phases start (until the first node serves) and test, not passed while a
+/// thread was held.
+#[must_use]
+pub fn is_point(event: &TraceEvent, serving_ns: Option<u64>) -> bool {
+    let phase = match event.phase {
+        Phase::Start => serving_ns.is_none_or(|t| event.t_ns < t),
+        Phase::Test => true,
+        _ => false,
+    };
+    phase && !event.flags.has(EventFlags::DURING)
 }
 
 /// What may be drawn, the same for a whole campaign.
@@ -198,11 +219,9 @@ impl Seed<'_> {
     /// held; with their index.
     pub fn later_points(&self) -> impl Iterator<Item = (u32, &TraceEvent)> {
         let done = self.matched.faults.len();
-        (0u32..).zip(&self.trace.events).filter(move |(_, e)| {
-            matches!(e.phase, Phase::Start | Phase::Test)
-                && e.interval.faults_done() == done
-                && !e.flags.has(EventFlags::DURING)
-        })
+        (0u32..)
+            .zip(&self.trace.events)
+            .filter(move |(_, e)| is_point(e, self.serving_ns) && e.interval.faults_done() == done)
     }
 
     /// All classes with their events, in a fixed order. Empty when the run's own faults leave no room for one more.

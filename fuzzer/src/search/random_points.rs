@@ -4,7 +4,7 @@
 //!
 //! `n` follows the agent's counting of patterns: arrivals that match on one node since the previous fault was done.
 
-use super::children::{CutForm, Drawing};
+use super::children::{CutForm, Drawing, is_point};
 use super::peers;
 use super::rand::{XoRand, below, choose};
 use libafl_bolts::rands::Rand;
@@ -13,10 +13,11 @@ use warren_model::{
     Member, Pattern, Phase, Trace, TraceEvent, Who,
 };
 
-/// Draws one sequence. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
+/// Draws one sequence; `serving_ns` is the trace's `serving_since`. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
 #[must_use]
 pub fn draw(
     trace: &Trace,
+    serving_ns: Option<u64>,
     target: &str,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
@@ -24,9 +25,7 @@ pub fn draw(
     let points: Vec<&TraceEvent> = trace
         .events
         .iter()
-        .filter(|e| {
-            matches!(e.phase, Phase::Start | Phase::Test) && !e.flags.has(EventFlags::DURING)
-        })
+        .filter(|e| is_point(e, serving_ns))
         .collect();
     let wanted = 1 + below(rand, drawing.shape.max_faults as u64);
     let mut sequence = FaultSequence::empty(target);

@@ -1,6 +1,6 @@
 //! The strategies against the made-up cluster: children, constraints, classes, pools, random points.
 
-use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses};
+use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses, serving_since};
 use super::queue::{Kept, MAX_TRIES, Queue, Why};
 use super::rand::XoRand;
 use super::sim::Sim;
@@ -27,6 +27,7 @@ fn seed(product: &RunProduct) -> Seed<'_> {
         trace: &product.trace,
         matched: product.record.matched.as_ref().unwrap(),
         exits: &product.record.exits,
+        serving_ns: serving_since(&product.record),
     }
 }
 
@@ -209,7 +210,7 @@ proptest! {
         let d = drawing(&shape, FaultSet::default());
         let root = sim.run(&FaultSequence::empty("sim"));
         let mut rand = XoRand::new(salt);
-        let s = random_points::draw(&root.trace, "sim", &d, &mut rand);
+        let s = random_points::draw(&root.trace, None, "sim", &d, &mut rand);
         prop_assert!((1..=sim.max_faults).contains(&s.faults.len()));
         prop_assert!(s.faults.iter().all(|f| matches!(f.at, At::Pattern(_))));
         // The first fault's pattern is a point of the fault-free run: there it must come.
@@ -226,7 +227,7 @@ proptest! {
         let d = drawing(&shape, set("partition"));
         let root = sim.run(&FaultSequence::empty("sim"));
         let mut rand = XoRand::new(salt);
-        let s = random_points::draw(&root.trace, "sim", &d, &mut rand);
+        let s = random_points::draw(&root.trace, None, "sim", &d, &mut rand);
         prop_assume!(s.faults.len() == 2);
         let At::Pattern(second) = &s.faults[1].at else { unreachable!() };
         let first = sim.run(&FaultSequence { faults: s.faults[..1].to_vec(), ..s.clone() });
@@ -425,4 +426,32 @@ fn reboots_target_each_dead_node_and_no_point_of_a_dead_one() {
         assert!(!dead.contains(&run.trace.events[i as usize].node));
     }
     assert_eq!(peers::node_of("127.0.0.12:1", &sim.nodes), Some(1));
+}
+
+#[test]
+fn start_points_end_when_the_first_node_serves() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let d = drawing(&shape, set("crash"));
+    let mut root = sim.run(&FaultSequence::empty("sim"));
+    let starts = |run: &RunProduct| {
+        all(&seed(run).classes(&d))
+            .iter()
+            .filter(|(i, _)| run.trace.events[*i as usize].phase == Phase::Start)
+            .count()
+    };
+    assert_eq!(starts(&root), 6);
+    let incarnation = |ready: usize| warren_model::Incarnation {
+        node: "n1".into(),
+        number: 1,
+        spawned_ns: 0,
+        ready_ns: Some(root.trace.events[ready].t_ns),
+        ended_ns: None,
+        role: None,
+    };
+    root.record.incarnations = vec![incarnation(6), incarnation(4)];
+    assert_eq!(starts(&root), 4);
+    // Points of the test come anyway.
+    let crashes = all(&seed(&root).classes(&d)).len();
+    assert_eq!(crashes, root.trace.events.len() - 2);
 }
