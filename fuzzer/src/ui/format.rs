@@ -80,6 +80,33 @@ pub fn clip(text: &str, width: usize) -> String {
     short
 }
 
+/// Slots that only faults reached; 0 while the fault-free figure is not there yet.
+pub fn over_fault_free(s: &Snapshot) -> u64 {
+    if s.coverage_fault_free == 0 {
+        0
+    } else {
+        s.coverage.saturating_sub(s.coverage_fault_free)
+    }
+}
+
+/// Text with frames without their packages: `at org.x.Learner.writePacket:79` is `at Learner.writePacket:79`.
+pub fn short(text: &str) -> String {
+    text.split(' ')
+        .map(|word| {
+            let parts: Vec<&str> = word.split('.').collect();
+            let lower = |p: &&str| p.starts_with(|c: char| c.is_ascii_lowercase());
+            let packages = parts.iter().take_while(|p| lower(p)).count();
+            // A frame has a class and a method behind its packages; anything else stays as it is.
+            if packages > 0 && parts.len() >= packages + 2 {
+                parts[packages..].join(".").replace(":-1", "")
+            } else {
+                word.to_owned()
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +128,22 @@ mod tests {
         assert_eq!(speed(2.5), "2.50/sec");
         assert_eq!(speed(0.5), "30.0/min");
         assert_eq!(speed(0.0), "0.00/sec");
+    }
+
+    #[test]
+    fn frames_lose_their_packages() {
+        let table = [
+            (
+                "crash a at org.x.Learner$1.writePacket:79 force n=2; then",
+                "crash a at Learner$1.writePacket:79 force n=2; then",
+            ),
+            ("canary.Link.send:-1", "Link.send"),
+            ("9.5 ms in file.log, a.b.c", "9.5 ms in file.log, a.b.c"),
+            ("", ""),
+        ];
+        for (text, want) in table {
+            assert_eq!(short(text), want);
+        }
     }
 
     #[test]

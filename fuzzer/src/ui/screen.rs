@@ -2,7 +2,7 @@
 //!
 //! Made for 80 x 24; a larger terminal shows more faults and finds, a smaller one is told so. Colours carry AFL's meaning.
 
-use super::format::{ago, clip, days, percent, run_time_ms, share, speed};
+use super::format::{ago, clip, days, over_fault_free, percent, run_time_ms, share, short, speed};
 use crate::fuzz::{NodeState, Snapshot};
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -162,7 +162,7 @@ fn banner(s: &Snapshot, p: Palette) -> Line<'static> {
 
 fn process_timing(s: &Snapshot, run_ms: u64, p: Palette) -> Part {
     let run = if s.learning || s.fuzz_started.is_none() {
-        "not yet: learning from fault-free runs".to_owned()
+        "not yet: learning".to_owned()
     } else {
         days(run_ms)
     };
@@ -232,11 +232,7 @@ fn map_coverage(s: &Snapshot, p: Palette) -> Part {
                 p,
                 17,
                 "over fault-free",
-                format!(
-                    "{} of {} slots",
-                    s.coverage.saturating_sub(s.coverage_fault_free),
-                    s.coverage
-                ),
+                format!("{} of {} slots", over_fault_free(s), s.coverage),
             ),
         ],
     }
@@ -338,7 +334,12 @@ fn cluster(s: &Snapshot, width: u16, rows: u16, p: Palette) -> Part {
     // At 24 rows the faults share one line; with more room each has its own.
     if faults.len() > 1 && rows >= faults.len() + 4 {
         for (k, f) in faults.iter().enumerate() {
-            lines.push(field(p, 9, &format!("fault {}", k + 1), clip(f, room)));
+            lines.push(field(
+                p,
+                9,
+                &format!("fault {}", k + 1),
+                clip(&short(f), room),
+            ));
         }
     } else {
         let all = if faults.is_empty() {
@@ -346,7 +347,7 @@ fn cluster(s: &Snapshot, width: u16, rows: u16, p: Palette) -> Part {
         } else {
             faults.join("; ")
         };
-        lines.push(field(p, 9, "sequence", clip(&all, room)));
+        lines.push(field(p, 9, "sequence", clip(&short(&all), room)));
     }
     let phase = match (s.current.phase.as_str(), s.current.why.as_str()) {
         ("", "") => String::new(),
@@ -375,7 +376,13 @@ fn cluster(s: &Snapshot, width: u16, rows: u16, p: Palette) -> Part {
             "finding" | "hang" => p.fg(Color::Red),
             _ => Style::new(),
         };
-        last.push(styled(p, 9, &clip(&f.what, 8), clip(&f.text, room), style));
+        last.push(styled(
+            p,
+            9,
+            &clip(&f.what, 8),
+            clip(&short(&f.text), room),
+            style,
+        ));
     }
     lines.extend(last.into_iter().rev());
     Part {
@@ -393,9 +400,9 @@ fn nodes(nodes: &[NodeState], room: usize, p: Palette) -> Line<'static> {
         } else {
             n.state.clone()
         };
-        let text = format!("{} {what}", n.name);
-        used += text.chars().count() + 2;
-        if used > room {
+        let text = format!("{}:{what}", n.name);
+        used += text.chars().count() + 1;
+        if used > room + 1 {
             spans.push(Span::raw("~"));
             break;
         }
@@ -406,7 +413,7 @@ fn nodes(nodes: &[NodeState], room: usize, p: Palette) -> Line<'static> {
             _ => Style::new(),
         };
         spans.push(Span::styled(text, style));
-        spans.push(Span::raw("  "));
+        spans.push(Span::raw(" "));
     }
     Line::from(spans)
 }
@@ -517,7 +524,7 @@ mod tests {
             (17, "drift/late : 2/1, given up 4"),
             (17, "stability : 98.20 %"),
             (18, " cluster "),
-            (19, "nodes : n1 leader  n2 dead  n3 cut"),
+            (19, "nodes : n1:leader n2:dead n3:cut"),
             (
                 20,
                 "sequence : crash n2 at Log.force; reboot n2 at Log.write",
@@ -538,6 +545,21 @@ mod tests {
             assert!("│┐┤┘".contains(last), "line {y} ends in `{last}`");
         }
         assert!(lines[23].starts_with('└') && lines[23].ends_with('┘'));
+    }
+
+    #[test]
+    fn five_nodes_fit() {
+        let t = Instant::now();
+        let mut s = example(t);
+        s.nodes = (1..=5)
+            .map(|i| NodeState {
+                name: format!("zk{i}"),
+                role: "follower".into(),
+                state: "alive".into(),
+            })
+            .collect();
+        let lines = rendered(80, 24, &s, t);
+        assert!(lines[19].contains("zk5:follower"), "{}", lines[19]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The status line of `--no-ui`: one line with what the screen says first. Pure.
 
-use super::format::{clock, run_time_ms, share, speed};
+use super::format::{clock, over_fault_free, run_time_ms, share, short, speed};
 use crate::fuzz::Snapshot;
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ pub fn status_line(s: &Snapshot, now: Instant) -> String {
         String::new()
     } else {
         let last = s.current.faults.last().map_or("", String::as_str);
-        format!(" | {doing}: {} ({last})", s.current.kinds)
+        format!(" | {doing}: {} ({})", s.current.kinds, short(last))
     };
     format!(
         "[{}] runs {} seqs {} {} corpus {} pending {} {map} (+{}) findings {} hangs {} unknown {} inj 1:{} n:{}{now_trying}",
@@ -47,15 +47,6 @@ pub fn status_line(s: &Snapshot, now: Instant) -> String {
         share(i.one_fault_full, i.one_fault_asked),
         share(i.longer_full, i.longer_asked),
     )
-}
-
-/// Slots that only faults reached; 0 while the fault-free figure is not there yet.
-fn over_fault_free(s: &Snapshot) -> u64 {
-    if s.coverage_fault_free == 0 {
-        0
-    } else {
-        s.coverage.saturating_sub(s.coverage_fault_free)
-    }
 }
 
 #[cfg(test)]
