@@ -57,7 +57,7 @@ fn a_crash_and_a_reboot_of_each_role_pass() {
 fn an_isolated_leader_passes() {
     let _one = cluster();
     let ran = run(
-        warren(&["replay", &corpus("isolated-leader.toml")]),
+        warren(&["replay", &corpus("leader-isolated-throw.toml")]),
         2 * MINUTE,
     )
     .expect_code(0);
