@@ -1,22 +1,25 @@
 package warren.agent;
 
+import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileDescriptor;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.RandomAccessFile;
 import java.lang.instrument.ClassFileTransformer;
 import java.lang.instrument.Instrumentation;
 import java.lang.reflect.Modifier;
 import java.security.ProtectionDomain;
-import warren.runtime.Conf;
+import java.util.ArrayList;
 import warren.runtime.Files;
-import warren.runtime.Link;
 
 /**
  * Changes the JRE's own classes in place: a static call at the entry of a method, or before its returns. Retransformation may add no
  * members and natives have no body, so the Java callers are hooked (table and what was tried: docs/hooks.md).
  *
- * <p>The classes are loaded and retransformed in premain and the transformer is taken away again: nothing of this stays registered. The
- * changed bytes are kept beside the agent's jar ({@link JreCache}), so that only the first JVM ever loads ASM for them.
+ * <p>The changed class files are made from those of the JRE and kept beside the agent's jar ({@link JreCache}), so that only the first
+ * JVM ever loads ASM for them. The classes are changed once, in premain; no transformer stays registered. (A transformer and
+ * not redefineClasses: only after a transformer may java.base see the runtime's classes.)
  */
 final class JreHooks implements ClassFileTransformer {
     private static final String FILES = "warren/runtime/Files";
@@ -113,16 +116,10 @@ final class JreHooks implements ClassFileTransformer {
     /** Where these have bodies (21 and later); before, application calls are replaced (Probes). */
     private static final String[] SYNC = {"java/io/FileDescriptor", "sync", "()V", "", "", FILES, "", ""};
 
-    private final String[][] table;
-    private final boolean[] done;
     private final JreCache cache;
-    private final JreCache made = new JreCache();
-    private Throwable failure;
 
-    private JreHooks(String[][] table, JreCache cache) {
-        this.table = table;
+    private JreHooks(JreCache cache) {
         this.cache = cache;
-        this.done = new boolean[table.length];
     }
 
     static String[][] table(int version, boolean nativeSync, boolean nativeSetLength) {
@@ -148,68 +145,64 @@ final class JreHooks implements ClassFileTransformer {
     }
 
     /** Changes all classes. Returns the first hook that found nothing to change, or null. */
-    static String install(Instrumentation inst, Conf conf) throws Exception {
+    static String install(Instrumentation inst) throws Exception {
         String spec = System.getProperty("java.specification.version");
         int version = spec.startsWith("1.") ? 8 : Integer.parseInt(spec);
         Files.nativeSync = Modifier.isNative(FileDescriptor.class.getMethod("sync").getModifiers());
         Files.nativeSetLength = Modifier.isNative(RandomAccessFile.class.getMethod("setLength", long.class).getModifiers());
-        File kept = JreCache.file();
-        JreHooks hooks = new JreHooks(table(version, Files.nativeSync, Files.nativeSetLength), JreCache.read(kept));
-        java.util.ArrayList<Class<?>> classes = new java.util.ArrayList<>();
-        String last = "";
-        for (String[] row : hooks.table) {
-            if (!row[0].equals(last)) {
-                last = row[0];
-                Class<?> type = Class.forName(last.replace('/', '.'), false, null);
-                if (!classes.contains(type)) {
-                    classes.add(type);
+        String[][] table = table(version, Files.nativeSync, Files.nativeSetLength);
+        ArrayList<String> names = new ArrayList<>();
+        for (String[] row : table) {
+            if (!names.contains(row[0])) {
+                names.add(row[0]);
+            }
+        }
+        File file = JreCache.file();
+        JreCache cache = JreCache.read(file, names);
+        if (cache == null) {
+            cache = new JreCache();
+            boolean[] done = new boolean[table.length];
+            for (String name : names) {
+                cache.put(name, JreChange.change(name, original(name), table, done));
+            }
+            for (int i = 0; i < done.length; i++) {
+                if (!done[i]) {
+                    return table[i][0] + "." + table[i][1] + table[i][2] + " (" + table[i][3] + ")";
                 }
             }
+            cache.write(file);
         }
-        inst.addTransformer(hooks, true);
+        Class<?>[] classes = new Class<?>[names.size()];
+        for (int i = 0; i < classes.length; i++) {
+            classes[i] = Class.forName(names.get(i).replace('/', '.'), false, null);
+        }
+        JreHooks changes = new JreHooks(cache);
+        inst.addTransformer(changes, true);
         try {
-            inst.retransformClasses(classes.toArray(new Class<?>[0]));
+            inst.retransformClasses(classes);
         } finally {
-            inst.removeTransformer(hooks);
+            inst.removeTransformer(changes);
         }
-        if (hooks.failure != null) {
-            Link.warn("while the JRE's classes were changed: " + hooks.failure);
-        }
-        for (int i = 0; i < hooks.done.length; i++) {
-            if (!hooks.done[i]) {
-                return hooks.table[i][0] + "." + hooks.table[i][1] + hooks.table[i][2] + " (" + hooks.table[i][3] + ")";
-            }
-        }
-        hooks.made.write(kept);
         return null;
     }
 
     @Override
     public byte[] transform(ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] bytes) {
-        if (redefined == null || name == null) {
-            return null;
-        }
-        boolean mine = false;
-        for (String[] row : table) {
-            mine |= row[0].equals(name);
-        }
-        if (!mine) {
-            return null;
-        }
-        try {
-            byte[] kept = cache == null ? null : cache.find(name, bytes);
-            if (kept == null) {
-                kept = JreChange.change(name, bytes, table, done);
-                made.put(name, bytes, kept);
-            } else {
-                for (int i = 0; i < table.length; i++) {
-                    done[i] |= table[i][0].equals(name);
-                }
+        return redefined == null ? null : cache.find(name);
+    }
+
+    /** The class file as it lies in the JRE. */
+    private static byte[] original(String name) throws IOException {
+        try (InputStream in = ClassLoader.getSystemResourceAsStream(name + ".class")) {
+            if (in == null) {
+                throw new IOException("the class file of " + name + " is not to be had from this JRE");
             }
-            return kept;
-        } catch (Throwable t) {
-            failure = t;
-            return null;
+            ByteArrayOutputStream out = new ByteArrayOutputStream();
+            byte[] buffer = new byte[8192];
+            for (int n = in.read(buffer); n > 0; n = in.read(buffer)) {
+                out.write(buffer, 0, n);
+            }
+            return out.toByteArray();
         }
     }
 }

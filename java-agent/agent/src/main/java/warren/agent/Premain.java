@@ -33,7 +33,7 @@ public final class Premain {
         File file = new File(args.substring(0, comma));
         Conf conf = Conf.read(file);
         Link.start(file, conf, args.substring(comma + 1), Build.HASH);
-        String missing = JreHooks.install(inst, conf);
+        String missing = JreHooks.install(inst);
         if (missing != null) {
             Link.warn("refused: hook " + missing + " found nothing to change in Java " + System.getProperty("java.version"));
             Link.set(Link.AGENT_STATE, REFUSED);
