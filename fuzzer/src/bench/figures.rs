@@ -71,6 +71,15 @@ impl FaultTest {
     }
 }
 
+/// A line of the table: name, measured, unit, Warren's own limit, CrashFuzz's figure.
+type Row = (
+    &'static str,
+    Option<f64>,
+    &'static str,
+    Option<f64>,
+    &'static str,
+);
+
 /// What bench prints. The first nine keys are fixed: scripts read them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
@@ -135,7 +144,7 @@ impl Figures {
     /// A table with the limits Warren sets itself and CrashFuzz's figures beside.
     #[must_use]
     pub fn table(&self, target: &str) -> String {
-        let rows: [(&str, Option<f64>, &str, Option<f64>, &str); 9] = [
+        let rows: [Row; 9] = [
             (
                 "plain run, no agent (median)",
                 self.plain_run_s,

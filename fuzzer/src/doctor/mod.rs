@@ -62,7 +62,7 @@ fn isolation(levels: &[LevelReport]) -> Vec<Check> {
                 }
             } else {
                 let follows = match l.level.number() {
-                    1 => "run as root to use it; level 2 gives the same but snapshots",
+                    1 => "run as root to use it; level 2 gives the same without it",
                     2 => "without it only root has namespaces; see the kernel lines below",
                     _ => "this last resort should work anywhere: please report it",
                 };

@@ -169,10 +169,13 @@ mod tests {
         (tally, asked.into_inner())
     }
 
+    /// Times, what the runs do, stop after so many, limits asked for, outcomes, exit.
+    type Case<'a> = (u64, &'a [R], usize, &'a [u64], Vec<Outcome>, Exit);
+
     #[test]
     fn table() {
         let never = usize::MAX;
-        let cases: [(u64, &[R], usize, &[u64], Vec<Outcome>, Exit); 7] = [
+        let cases: [Case<'_>; 7] = [
             (
                 2,
                 &[R::Pass, R::Fail],
