@@ -167,9 +167,18 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
         since: Some(Instant::now()),
         ..CurrentRun::default()
     });
-    let stacks = executor
-        .learn_background()
-        .map_err(|e| FuzzError::Cluster(e.to_string()))?;
+    let mut tries = 0;
+    let stacks = loop {
+        tries += 1;
+        match executor.learn_background() {
+            Ok(stacks) => break stacks,
+            // A cluster that starts badly once on a loaded machine is no reason to give up.
+            Err(e) if tries < MAY_FAIL && !session.stopping() => {
+                session.say(format!("learning background stacks again: {e}"));
+            }
+            Err(e) => return Err(FuzzError::Cluster(e.to_string())),
+        }
+    };
     session.say(format!("background: {} stacks", stacks.len()));
     if session.options.faults.partition
         && let Err(why) = executor.kernel_cuts()
