@@ -86,7 +86,9 @@ fn work(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
         ..RunOptions::default()
     };
     for _ in 0..number("n", 1) {
+        let before = own_cpu();
         let product = runner.run(&sequence, &options)?;
+        println!("our own CPU {} ms", own_cpu() - before);
         report(&product, number("trace", 0) == 1);
         if let Some(file) = value("save") {
             let matched = product.record.matched.as_ref().map(FaultSequence::to_text);
@@ -97,6 +99,18 @@ fn work(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// CPU time of this process, ms.
+fn own_cpu() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let rest = stat.rsplit_once(')').map_or("", |(_, r)| r);
+    rest.split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|f| f.parse::<u64>().ok())
+        .sum::<u64>()
+        * 10
 }
 
 fn report(p: &RunProduct, trace: bool) {

@@ -16,6 +16,8 @@ use warren_model::{At, Exit, Observation, Phase};
 
 /// How often HELD is looked at.
 const TURN: Duration = Duration::from_micros(200);
+/// The same when nobody can claim anything.
+const SLOW_TURN: Duration = Duration::from_millis(1);
 /// How often the slower things are looked at.
 const TICK_NS: u64 = 5_000_000;
 const PROGRESS_NS: u64 = 100_000_000;
@@ -130,8 +132,17 @@ impl<'r, 'a> Drive<'r, 'a> {
             if now_ns() > deadline || self.stopping() {
                 return Ok(false);
             }
-            std::thread::sleep(TURN);
+            std::thread::sleep(self.pace());
         }
+    }
+
+    /// Fast while a thread may be held, slow while only deaths and answers can come.
+    fn pace(&self) -> Duration {
+        let claimable = self
+            .controller
+            .awaited()
+            .is_some_and(|f| self.phase == f.at.phase() || self.phase == Phase::Test);
+        if claimable { TURN } else { SLOW_TURN }
     }
 
     /// Something has been seen.
