@@ -7,7 +7,7 @@ use crate::cli::session::{Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions};
 use crate::ui::Ui;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs the verb.
@@ -26,11 +26,21 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     options.stop = interrupt.flag();
     let ui = Ui::start(options.snapshot.clone(), interrupt, args.no_ui);
     let snapshot = options.snapshot.clone();
+    let root = options.out.join(&options.instance);
     let ended = fuzz::run(options, runner);
     snapshot.with(|s| s.ended = true);
     drop(ui);
+    let kept = root.join("fuzzer_stats").exists();
+    // A folder that another campaign took meanwhile is not ours to clear.
+    if !kept && !matches!(ended, Err(FuzzError::HoldsCampaign { .. })) {
+        discard(&root);
+    }
     let end = ended.map_err(CliError::from)?;
-    print!("{}", last_words(&end));
+    if kept {
+        print!("{}", last_words(&end));
+    } else {
+        println!("ended before the first fuzzed run: nothing is kept");
+    }
     Ok(exit(end.reason))
 }
 
@@ -53,6 +63,21 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o.reproduce_flags = reproduce_flags(&args.setup);
     o.dump_classes.clone_from(&args.dump_classes);
     o
+}
+
+/// Takes away what a campaign that never fuzzed has made, so that its folder can be used again. Files of others stay.
+fn discard(root: &Path) {
+    for file in ["cmdline", "runs.jsonl", "plot_data"] {
+        let _ = std::fs::remove_file(root.join(file));
+    }
+    for folder in ["queue", "crashes", "hangs", "runs", "findings"] {
+        let _ = std::fs::remove_dir_all(root.join(folder));
+    }
+    // Only when they are empty now.
+    let _ = std::fs::remove_dir(root);
+    if let Some(out) = root.parent() {
+        let _ = std::fs::remove_dir(out);
+    }
 }
 
 /// AFL's habit: an end is an end, also with findings; `--exit-on-bug` tells them by the code.
@@ -94,6 +119,8 @@ impl From<FuzzError> for CliError {
     fn from(e: FuzzError) -> Self {
         match e {
             FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_) => CliError::usage(e),
+            // The executor's own words, carried through the framework.
+            FuzzError::Framework(libafl::Error::Runtime(text, _)) => CliError::setup(text),
             _ => CliError::setup(e),
         }
     }
@@ -131,6 +158,21 @@ mod tests {
         assert_eq!(o.run_limit, Some(Duration::from_secs(30)));
         assert_eq!(o.reproduce_flags, ["--paper"]);
         assert!(o.exit_on_bug);
+    }
+
+    #[test]
+    fn a_campaign_that_never_fuzzed_leaves_only_what_was_there_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("out/default");
+        std::fs::create_dir_all(root.join("queue")).unwrap();
+        std::fs::write(root.join("cmdline"), "x").unwrap();
+        std::fs::write(root.join("notes.txt"), "mine").unwrap();
+        discard(&root);
+        let left: Vec<_> = std::fs::read_dir(&root).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1);
+        std::fs::remove_file(root.join("notes.txt")).unwrap();
+        discard(&root);
+        assert!(!dir.path().join("out").exists());
     }
 
     #[test]
