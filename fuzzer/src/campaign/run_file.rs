@@ -86,6 +86,49 @@ impl StoredRun {
     }
 }
 
+/// `runs/<id>.parked`: the classes of a seed run that left memory, with which occurrences were tried. zstd over postcard.
+pub mod parked {
+    use super::{FuzzError, LEVEL, Path, PathBuf};
+    use crate::campaign::folder::{io, write_whole};
+    use crate::search::queue::Entry;
+
+    fn path(runs: &Path, id: u64) -> PathBuf {
+        runs.join(format!("{id:06}.parked"))
+    }
+
+    /// Writes it whole.
+    ///
+    /// # Errors
+    /// I/O, with the path.
+    pub fn write(runs: &Path, id: u64, entry: &Entry) -> Result<(), FuzzError> {
+        let path = path(runs, id);
+        let format = |why: String| FuzzError::Format {
+            path: path.clone(),
+            why,
+        };
+        let plain = postcard::to_allocvec(entry).map_err(|e| format(e.to_string()))?;
+        let packed = zstd::encode_all(&plain[..], LEVEL).map_err(|e| format(e.to_string()))?;
+        write_whole(&path, &packed)
+    }
+
+    /// Reads it and removes the file: memory knows better from now on.
+    ///
+    /// # Errors
+    /// I/O, damage.
+    pub fn take(runs: &Path, id: u64) -> Result<Entry, FuzzError> {
+        let path = path(runs, id);
+        let packed = std::fs::read(&path).map_err(io("reading", &path))?;
+        let damaged = |why: String| FuzzError::Format {
+            path: path.clone(),
+            why: format!("is damaged: {why}"),
+        };
+        let plain = zstd::decode_all(&packed[..]).map_err(|e| damaged(e.to_string()))?;
+        let entry = postcard::from_bytes(&plain).map_err(|e| damaged(e.to_string()))?;
+        std::fs::remove_file(&path).map_err(io("removing", &path))?;
+        Ok(entry)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

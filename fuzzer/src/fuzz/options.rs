@@ -49,6 +49,8 @@ pub struct FuzzOptions {
     /// `-E`: sequences tested, every try once.
     pub max_sequences: Option<u64>,
     pub exit_on_bug: bool,
+    /// Most classes of untested children in memory; the rest lies in runs/. Not a flag: tests lower it.
+    pub max_classes: usize,
     /// Fault-free runs before the first fuzzed one (5).
     pub learning_runs: usize,
     /// Write the instrumented classes here.
@@ -211,6 +213,7 @@ impl FuzzOptions {
             max_time: None,
             max_sequences: None,
             exit_on_bug: false,
+            max_classes: crate::search::queue::MAX_CLASSES,
             learning_runs: 5,
             dump_classes: None,
             command_line: Vec::new(),

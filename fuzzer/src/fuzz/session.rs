@@ -170,6 +170,8 @@ pub struct Session {
     pub root_serving_ns: Option<u64>,
     /// Hashes of the sequences tested: two seed runs may have a child in common.
     pub tested: BTreeSet<u64>,
+    /// Most classes in memory.
+    pub max_classes: usize,
     pub map_size: usize,
     pub stability: f64,
     pub variable_slots: u64,
@@ -198,6 +200,7 @@ impl Session {
             s.started = Some(Instant::now());
         });
         let limits = Limits::from_learning(&[], &[], options.run_limit);
+        let max_classes = options.max_classes;
         Session {
             options,
             folder,
@@ -212,6 +215,7 @@ impl Session {
             root: Trace::default(),
             root_serving_ns: None,
             tested: BTreeSet::new(),
+            max_classes,
             map_size: 0,
             stability: 100.0,
             variable_slots: 0,

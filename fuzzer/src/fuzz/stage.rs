@@ -7,6 +7,7 @@ use super::options::FuzzError;
 use super::session::{Session, describe, show_progress};
 use super::snapshot::CurrentRun;
 use super::{State, StrategyKind};
+use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::{RunLine, RunRole, StoredRun};
 use crate::search::children::serving_since;
 use crate::search::queue::Kept;
@@ -76,8 +77,11 @@ where
         state: &mut State,
         manager: &mut EM,
     ) -> Result<(), Error> {
-        let pick = state.metadata_mut::<NextRun>()?.0.take();
-        let result = self.one(fuzzer, executor, state, manager, pick);
+        let result = match std::mem::take(state.metadata_mut::<NextRun>()?) {
+            NextRun::Draw => self.one(fuzzer, executor, state, manager, None),
+            NextRun::Child(pick) => self.one(fuzzer, executor, state, manager, Some(pick)),
+            NextRun::Unpark(seed) => unpark(&self.session, state, seed),
+        };
         result.map_err(|e| self.session.fail(e))
     }
 }
@@ -303,6 +307,15 @@ impl FuzzStage {
             let first_try = job.pick.as_ref().is_none_or(|p| p.tries == 0);
             session.counts.tested(record, judgement, first_try);
         }
+        // Before anything may be parked: the pick's seed run must still be there.
+        if let Some(pick) = &job.pick {
+            let queue = state.metadata_mut::<Queue>()?;
+            if record.not_injected.is_none() && !void {
+                queue.tested(pick);
+            } else {
+                queue.not_injected(pick);
+            }
+        }
         let mut new_slots = 0;
         if let Some(id) = kept {
             let info = state
@@ -329,14 +342,7 @@ impl FuzzStage {
                 let shape = executor.shape().clone();
                 let drawing = drawing(session, executor, &shape);
                 add_seed(state, id, run, &info, &drawing, &parent)?;
-            }
-        }
-        if let Some(pick) = &job.pick {
-            let queue = state.metadata_mut::<Queue>()?;
-            if record.not_injected.is_none() && !void {
-                queue.tested(pick);
-            } else {
-                queue.not_injected(pick);
+                park(session, state)?;
             }
         }
         if !judgement.unknowns.is_empty() && judgement.verdict == Verdict::Unknown && !void {
@@ -465,6 +471,22 @@ fn parent_stacks(session: &Session, job: &Job) -> Result<BTreeSet<StackId>, Fuzz
         }
         _ => Ok(session.fault_free_stacks.clone()),
     }
+}
+
+/// Keeps memory bounded: seed runs of lowest score leave it, with which occurrences were tried.
+fn park(session: &Session, state: &mut State) -> Result<(), FuzzError> {
+    let queue = state.metadata_mut::<Queue>()?;
+    while let Some((seed, entry)) = queue.park(session.max_classes) {
+        parked_file::write(&session.folder.runs(), seed, &entry)?;
+    }
+    Ok(())
+}
+
+/// Reads a parked seed run back.
+fn unpark(session: &Session, state: &mut State, seed: u64) -> Result<(), FuzzError> {
+    let entry = parked_file::take(&session.folder.runs(), seed)?;
+    state.metadata_mut::<Queue>()?.unpark(entry);
+    Ok(())
 }
 
 /// A kept run's classes join the queue.

@@ -13,6 +13,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use warren_model::{FaultId, StackId};
 
+/// Most classes in memory (32 bytes each); beyond it the seed runs of lowest score are parked in files.
+pub const MAX_CLASSES: usize = 1_000_000;
+
 /// Times a sequence is tried before it counts as uninjectable.
 pub const MAX_TRIES: u8 = 3;
 
@@ -99,9 +102,9 @@ struct Retry {
     tries: u8,
 }
 
-/// What is kept in memory of a seed run.
+/// A seed run with its classes and which occurrences of them were taken: what is kept in memory, or parked in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry {
+pub struct Entry {
     seed: u64,
     faults: usize,
     time_ms: u64,
@@ -111,6 +114,13 @@ struct Entry {
     retries: Vec<Retry>,
     /// Fault ids tested as last faults of its children.
     tested: BTreeSet<FaultId>,
+}
+
+impl Entry {
+    fn pending(&self) -> u64 {
+        let fresh = |c: &Class| u64::from(c.occurrences - c.taken);
+        self.retries.len() as u64 + self.classes.iter().map(fresh).sum::<u64>()
+    }
 }
 
 /// What the queue needs to know of a kept run.
@@ -134,6 +144,15 @@ pub struct Queue {
     time_sum: u64,
     coverage_sum: u64,
     uninjectable: u64,
+    parked: Vec<Parked>,
+}
+
+/// A seed run whose classes lie in a file.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Parked {
+    seed: u64,
+    pending: u64,
+    classes: u64,
 }
 
 libafl_bolts::impl_serdeany!(Queue);
@@ -176,24 +195,39 @@ impl Queue {
         });
     }
 
-    /// Takes one child; `None` when every class is exhausted.
+    /// While more than `most` classes are in memory: the seed run to be parked, taken out. The caller writes it to a file.
+    pub fn park(&mut self, most: usize) -> Option<(u64, Entry)> {
+        let classes: usize = self.entries.iter().map(|e| e.classes.len()).sum();
+        if classes <= most || self.entries.len() < 2 {
+            return None;
+        }
+        let scores = self.scores();
+        let lowest = (0..self.entries.len()).min_by_key(|i| scores[*i])?;
+        let entry = self.entries.swap_remove(lowest);
+        self.parked.push(Parked {
+            seed: entry.seed,
+            pending: entry.pending(),
+            classes: entry.classes.len() as u64,
+        });
+        Some((entry.seed, entry))
+    }
+
+    /// The seed run to be read back once nothing in memory is left: the one parked last.
+    #[must_use]
+    pub fn wanted(&self) -> Option<u64> {
+        let empty = self.entries.iter().all(|e| e.pending() == 0);
+        self.parked.last().filter(|_| empty).map(|p| p.seed)
+    }
+
+    /// A parked seed run comes back.
+    pub fn unpark(&mut self, entry: Entry) {
+        self.parked.retain(|p| p.seed != entry.seed);
+        self.entries.push(entry);
+    }
+
+    /// Takes one child; `None` when every class in memory is exhausted (see [`Queue::wanted`]).
     pub fn pick(&mut self, rand: &mut impl Rand) -> Option<Pick> {
-        let averages = self.averages();
-        let scores: Vec<u64> = self
-            .entries
-            .iter()
-            .map(|e| {
-                score(
-                    ScoreInput {
-                        time_ms: e.time_ms,
-                        coverage: e.coverage,
-                        waiting: self.picks - e.kept_at,
-                        faults: e.faults + 1,
-                    },
-                    averages,
-                )
-            })
-            .collect();
+        let scores = self.scores();
         for (why, probability) in POOLS {
             let total = self.weigh(why, &scores);
             if total > 0 && chance(rand, probability) {
@@ -248,19 +282,11 @@ impl Queue {
     /// Untried occurrences and children to be tried again.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.entries
-            .iter()
-            .map(|e| {
-                e.retries.len() as u64
-                    + e.classes
-                        .iter()
-                        .map(|c| u64::from(c.occurrences - c.taken))
-                        .sum::<u64>()
-            })
-            .sum()
+        self.entries.iter().map(Entry::pending).sum::<u64>()
+            + self.parked.iter().map(|p| p.pending).sum::<u64>()
     }
 
-    /// Of these, those whose fault id was never tested as a last fault.
+    /// Of those in memory, those whose fault id was never tested as a last fault.
     #[must_use]
     pub fn pending_new(&self) -> u64 {
         let ones = vec![1; self.entries.len()];
@@ -270,7 +296,11 @@ impl Queue {
     /// Classes not yet exhausted.
     #[must_use]
     pub fn classes(&self) -> u64 {
-        self.entries.iter().map(|e| e.classes.len() as u64).sum()
+        self.entries
+            .iter()
+            .map(|e| e.classes.len() as u64)
+            .sum::<u64>()
+            + self.parked.iter().map(|p| p.classes).sum::<u64>()
     }
 
     /// Sequences given up.
@@ -286,6 +316,21 @@ impl Queue {
             time_ms: self.time_sum.checked_div(self.kept).unwrap_or(0),
             coverage: self.coverage_sum.checked_div(self.kept).unwrap_or(0),
         }
+    }
+
+    /// Of each seed run's children, as they are now.
+    fn scores(&self) -> Vec<u64> {
+        let averages = self.averages();
+        let of = |e: &Entry| ScoreInput {
+            time_ms: e.time_ms,
+            coverage: e.coverage,
+            waiting: self.picks - e.kept_at,
+            faults: e.faults + 1,
+        };
+        self.entries
+            .iter()
+            .map(|e| score(of(e), averages))
+            .collect()
     }
 
     fn belongs(&self, entry: &Entry, class: &Class, pool: Why) -> bool {

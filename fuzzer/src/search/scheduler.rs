@@ -10,9 +10,16 @@ use libafl::{Error, HasMetadata};
 use serde::{Deserialize, Serialize};
 use warren_model::FaultSequence;
 
-/// What the stage is to run next; `None` = the strategy draws it without a seed run.
+/// What the stage is to do next.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct NextRun(pub Option<Pick>);
+pub enum NextRun {
+    /// The strategy draws a sequence without a seed run.
+    #[default]
+    Draw,
+    Child(Pick),
+    /// Nothing in memory is left: read this parked seed run back.
+    Unpark(u64),
+}
 
 libafl_bolts::impl_serdeany!(NextRun);
 
@@ -44,8 +51,8 @@ where
             .corpus()
             .first()
             .ok_or_else(|| Error::empty("no kept run: learning comes first"))?;
-        let (pick, id) = match self.strategy {
-            StrategyKind::RandomPoints => (None, first),
+        let (next, id) = match self.strategy {
+            StrategyKind::RandomPoints => (NextRun::Draw, first),
             StrategyKind::CrashFuzz => {
                 // Out of the state for a moment: the draw needs the state's random numbers.
                 let mut queue = state
@@ -53,13 +60,19 @@ where
                     .remove::<Queue>()
                     .map_or_else(Queue::default, |q| *q);
                 let pick = queue.pick(state.rand_mut());
+                let wanted = queue.wanted();
                 state.add_metadata(queue);
-                let pick = pick.ok_or_else(|| Error::empty("every class is exhausted"))?;
-                let id = CorpusId::from(pick.seed);
-                (Some(pick), id)
+                match (pick, wanted) {
+                    (Some(pick), _) => {
+                        let id = CorpusId::from(pick.seed);
+                        (NextRun::Child(pick), id)
+                    }
+                    (None, Some(seed)) => (NextRun::Unpark(seed), CorpusId::from(seed)),
+                    (None, None) => return Err(Error::empty("every class is exhausted")),
+                }
             }
         };
-        state.add_metadata(NextRun(pick));
+        state.add_metadata(next);
         <Self as Scheduler<FaultSequence, S>>::set_current_scheduled(self, state, Some(id))?;
         Ok(id)
     }
