@@ -167,38 +167,39 @@ public final class CanaryWorkload extends Driver {
         Traffic mine = traffic.get(client);
         long turn = mine.turn++;
         Result result;
-        if (turn % 60 == 15 + 8 * (client.index % 3)) {
-            result = write(client, "big", "big-" + client.index + "-" + turn, parts(client.index, turn));
-        } else {
-            switch ((int) (turn % 8)) {
-                case 0:
-                case 4:
-                    result = write(client, "write", "counter-" + client.index, Long.toString(++mine.counter));
-                    break;
-                case 1:
-                case 5:
-                    mine.lastFresh = "fresh-" + client.index + "-" + mine.fresh++;
-                    result = write(client, "create", mine.lastFresh, "f" + turn);
-                    break;
-                case 2:
-                    result = read(client, "shared");
-                    mine.casVersion = result.isOk() ? result.version() : -1;
-                    break;
-                case 3:
-                    result = mine.casVersion < 0 ? read(client, "counter-" + client.index) : cas(client, mine);
-                    break;
-                case 6:
-                    result = read(client, "counter-" + client.random.nextInt(3));
-                    break;
-                default:
-                    result = turn % 16 == 7 ? write(client, "delete", mine.lastFresh, "") : read(client, mine.lastFresh);
-            }
+        switch ((int) (turn % 8)) {
+            case 0:
+            case 4:
+                result = write(client, "write", counter(client.index), Long.toString(++mine.counter));
+                break;
+            case 1:
+            case 5:
+                mine.lastFresh = "fresh-" + client.index + "-" + mine.fresh++;
+                result = write(client, "create", mine.lastFresh, "f" + turn);
+                break;
+            case 2:
+                result = read(client, "shared");
+                mine.casVersion = result.isOk() ? result.version() : -1;
+                break;
+            case 3:
+                result = mine.casVersion < 0 ? read(client, counter(client.index)) : cas(client, mine);
+                break;
+            case 6:
+                result = write(client, "big", "big-" + client.index + "-" + turn, parts(client.index, turn));
+                break;
+            default:
+                result = turn % 16 == 7 ? write(client, "delete", mine.lastFresh, "")
+                        : read(client, counter(client.random.nextInt(3)));
         }
         if ("NotServing".equals(result.error())) {
             // This server has lost its leader: the next one may have it.
             client.drop();
             LockSupport.parkNanos(10_000_000L);
         }
+    }
+
+    private static String counter(int index) {
+        return "counter-" + index;
     }
 
     private static String parts(int client, long turn) {
@@ -212,7 +213,7 @@ public final class CanaryWorkload extends Driver {
     @Override
     public void probe(Client client) {
         for (int i = 0; i < 3; i++) {
-            read(client, "counter-" + i);
+            read(client, counter(i));
         }
         read(client, "shared");
     }

@@ -43,7 +43,8 @@ final class Leader {
     }
 
     void lead() throws Exception {
-        long grace = System.nanoTime() + Node.SILENCE * 1_000_000L;
+        // Followers that have just been started need longer for their first word than for all later ones.
+        long grace = System.nanoTime() + 3L * Node.SILENCE * 1_000_000L;
         try {
             synchronized (node) {
                 node.leader = this;

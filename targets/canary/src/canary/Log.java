@@ -17,11 +17,11 @@ import java.util.List;
 import java.util.zip.CRC32;
 
 /**
- * The log: segment files of 32 entries and the entries since the last checkpoint in memory. Live appends are forced one by one;
+ * The log: segment files of 16 entries and the entries since the last checkpoint in memory. Live appends are forced one by one;
  * what a joining follower is sent is buffered and forced at once. Guarded by the node's lock.
  */
 final class Log {
-    static final int SEGMENT = 32;
+    static final int SEGMENT = 16;
 
     /** An append that does not follow the log's end. */
     static final class GapException extends IOException {

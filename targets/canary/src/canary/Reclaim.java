@@ -25,7 +25,6 @@ final class Reclaim {
             giveUp();
             return;
         }
-        node.store.mark("reclaim", pending.owner + " " + pending.index);
         until = System.nanoTime() + 40L * Node.TICK * 1_000_000L;
         System.out.println(node.name + " waits for " + pending.owner + " with checkpoint " + pending.index);
     }
@@ -34,8 +33,21 @@ final class Reclaim {
         return pending != null;
     }
 
-    boolean expired() {
-        return pending != null && System.nanoTime() - until >= 0;
+    /** Called every tick. @return true when the predecessor was waited for long enough */
+    boolean expired() throws IOException {
+        if (pending == null) {
+            return false;
+        }
+        long left = until - System.nanoTime();
+        if (left > 0) {
+            note(left);
+        }
+        return left <= 0;
+    }
+
+    /** Whoever looks after the node sees what it waits for. */
+    private void note(long leftNs) throws IOException {
+        node.store.mark("reclaim", pending.owner + " " + pending.index + " " + leftNs / 1_000_000L);
     }
 
     void giveUp() throws IOException {

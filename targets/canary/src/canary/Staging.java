@@ -62,28 +62,40 @@ final class Staging {
         }
         String value = new String(Files.readAllBytes(file(request).toPath()), StandardCharsets.UTF_8);
         Files.delete(file(request).toPath());
+        store.unmark(name(request) + "-kept");
         return value;
     }
 
     /** The link to {@code owner} is lost. */
-    void keep(String owner) throws IOException {
+    void keep(String owner) {
         for (Map.Entry<Long, Stage> e : stages.entrySet()) {
             if (e.getValue().owner.equals(owner) && e.getValue().until == 0) {
                 e.getValue().until = System.nanoTime() + 60L * Node.TICK * 1_000_000L;
-                store.mark(name(e.getKey()) + "-kept", owner);
             }
         }
     }
 
+    /** Called every tick. */
     void expire() throws IOException {
         for (Iterator<Map.Entry<Long, Stage>> i = stages.entrySet().iterator(); i.hasNext();) {
             Map.Entry<Long, Stage> e = i.next();
-            if (e.getValue().until != 0 && System.nanoTime() - e.getValue().until >= 0) {
+            if (e.getValue().until == 0) {
+                continue;
+            }
+            long left = e.getValue().until - System.nanoTime();
+            if (left > 0) {
+                note(e.getKey(), e.getValue().owner, left);
+            } else {
                 i.remove();
                 Files.deleteIfExists(file(e.getKey()).toPath());
                 store.unmark(name(e.getKey()) + "-kept");
             }
         }
+    }
+
+    /** Whoever looks after the node sees what is kept, for whom and how long. */
+    private void note(long request, String owner, long leftNs) throws IOException {
+        store.mark(name(request) + "-kept", owner + " " + leftNs / 1_000_000L);
     }
 
     /** A new reign knows nothing of what the last one was sent. */
