@@ -30,16 +30,20 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let ended = fuzz::run(options, runner);
     snapshot.with(|s| s.ended = true);
     drop(ui);
-    let kept = root.join("fuzzer_stats").exists();
-    // A folder that another campaign took meanwhile is not ours to clear.
-    if !kept && !matches!(ended, Err(FuzzError::HoldsCampaign { .. })) {
+    let kept = match &ended {
+        Ok(end) => end.reason != EndReason::Stopped || end.sequences > 0,
+        // A folder that another campaign took meanwhile is not ours to clear.
+        Err(FuzzError::HoldsCampaign { .. }) => true,
+        Err(_) => root.join("fuzzer_stats").exists(),
+    };
+    if !kept {
         discard(&root);
     }
     let end = ended.map_err(CliError::from)?;
     if kept {
         print!("{}", last_words(&end));
     } else {
-        println!("ended before the first fuzzed run: nothing is kept");
+        println!("ended before the first sequence was tested: nothing is kept");
     }
     Ok(exit(end.reason))
 }
@@ -67,7 +71,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
 
 /// Takes away what a campaign that never fuzzed has made, so that its folder can be used again. Files of others stay.
 fn discard(root: &Path) {
-    for file in ["cmdline", "runs.jsonl", "plot_data"] {
+    for file in ["cmdline", "runs.jsonl", "plot_data", "fuzzer_stats"] {
         let _ = std::fs::remove_file(root.join(file));
     }
     for folder in ["queue", "crashes", "hangs", "runs", "findings"] {

@@ -5,13 +5,18 @@
 
 use crate::cli::exit::{CliError, Exit};
 use crate::ui;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Two signals closer than this are one wish: `timeout` signals its child and then its group.
+const ONE_WISH: Duration = Duration::from_millis(150);
 
 /// Asked twice means at once. Shared with the screen, where Ctrl-C arrives as a key.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     stop: Arc<AtomicBool>,
+    first: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Interrupt {
@@ -29,11 +34,17 @@ impl Interrupt {
 
     /// One more wish to end.
     pub fn ask(&self) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = first.get_or_insert_with(Instant::now).elapsed();
         if self.stop.swap(true, Ordering::SeqCst) {
+            if since < ONE_WISH {
+                return;
+            }
             ui::restore_terminal();
             // Not a return: nothing may hold up a user who asked twice.
             std::process::exit(i32::from(Exit::SecondInterrupt as u8));
         }
+        drop(first);
         if !ui::is_drawing() {
             eprintln!("warren: ending after this run (Ctrl-C again ends at once)");
         }
