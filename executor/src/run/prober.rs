@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const PACE: Duration = Duration::from_millis(10);
+/// Each question costs a starting JVM about a millisecond of its CPU time.
+const PACE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// A node that is asked until it serves.
