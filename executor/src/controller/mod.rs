@@ -5,141 +5,26 @@
 
 mod names;
 mod plan;
+mod resolve;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use names::{rename, rename_map};
 pub use plan::make_plans;
+pub use resolve::cuts_link;
+pub use types::{Action, Done, Limits, Release, Seen, SeenPoint, Watch};
 
+use resolve::{Begin, aimed, released_by};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use warren_model::constraints::OpenCut;
 use warren_model::{
-    At, ClusterShape, ClusterState, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, IoPoint,
-    Kind, Member, NodeName, NotInjected, Phase, Violation, Who,
+    At, ClusterShape, ClusterState, CrashStyle, Fault, FaultAt, NodeName, NotInjected, Phase,
 };
 
 /// Silence of the awaited stack after which a smaller n is accepted (design: drift).
 const DRIFT_AFTER: u64 = 1_000_000_000;
-
-/// Waiting limits of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    pub fault_wait: Duration,
-    pub idle: Duration,
-    pub max_hold: Duration,
-}
-
-/// The point a claim was made at, as far as its event could be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenPoint {
-    pub point: IoPoint,
-    /// The node at the other end, for messages.
-    pub peer: Option<NodeName>,
-    /// Index of its event in the node's page.
-    pub event: Option<u64>,
-}
-
-/// What came in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// GO was given: the test phase begins.
-    Go,
-    /// A thread of `node` holds for fault `fault`.
-    Claimed {
-        fault: usize,
-        node: NodeName,
-        t_reached: u64,
-        at: Option<SeenPoint>,
-    },
-    /// The fault's claim was taken away from all threads.
-    Cancelled { fault: usize },
-    /// A node's process has been reaped.
-    Dead { node: NodeName, by_us: bool },
-    /// A node's new process exists.
-    Spawned { node: NodeName },
-    /// The ready probe of a node passed, for the first time since it was spawned.
-    Joined { node: NodeName },
-    /// The cut asked for is in force.
-    CutInForce,
-    /// No cut is in force any more.
-    CutGone,
-    /// An action could not be carried out.
-    Failed { why: String },
-    /// Time passed.
-    Tick(Watch),
-}
-
-/// What is watched while a fault is awaited.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Watch {
-    /// Arrivals of the awaited point in this interval.
-    pub arrivals: u32,
-    /// When the last of them came, ns; 0 = none yet.
-    pub last_arrival: u64,
-    /// When the last event of a non-background stack came, anywhere, ns; 0 = none yet.
-    pub last_event: u64,
-    /// The workload has ended its traffic or is gone.
-    pub workload_over: bool,
-    /// The run passed its limit.
-    pub limit: bool,
-    /// Warren is stopping.
-    pub stopped: bool,
-}
-
-/// What a released thread does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    GoOn,
-    Throw,
-    Lose,
-}
-
-/// What is to be done, in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// SIGKILL; answered by [`Seen::Dead`].
-    Kill { fault: usize, node: NodeName },
-    /// Drop every packet of this node; no answer is waited for.
-    CutMachine { node: NodeName },
-    /// The node's machine is back: its packets pass again.
-    UncutMachine { node: NodeName },
-    /// Start the node again; answered by [`Seen::Spawned`].
-    Spawn { node: NodeName },
-    /// Answered by [`Seen::CutInForce`].
-    Cut {
-        how: CutHow,
-        way: CutWay,
-        cut: OpenCut,
-    },
-    /// Answered by [`Seen::CutGone`].
-    Uncut,
-    /// The next occurrence with any n will do.
-    AcceptLess { fault: usize },
-    /// So many faults are done.
-    SetCurrent { done: usize },
-    /// Threads held for this fault leave.
-    Release { fault: usize, action: Release },
-    /// Take the claim away; answered by [`Seen::Cancelled`], or by [`Seen::Claimed`] if a thread was first.
-    Cancel { fault: usize },
-    /// All faults are done or given up.
-    Finished,
-}
-
-/// A fault that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
-    pub index: usize,
-    pub matched: FaultAt,
-    /// The node that executed the point, and its event there.
-    pub event: Option<(NodeName, u64)>,
-    pub t_reached: u64,
-    pub t_done: u64,
-    pub late: bool,
-    pub drift: Option<(u32, u32)>,
-    /// The node that died, for crashes.
-    pub victim: Option<NodeName>,
-}
 
 /// A fault on its way.
 #[derive(Clone, Debug)]
@@ -733,137 +618,6 @@ impl Controller {
     fn finish(&mut self, out: &mut Vec<Action>) {
         self.finished = true;
         out.push(Action::Finished);
-    }
-
-    /// Every name of a fault as a node of this run.
-    fn resolve(&self, fault: &Fault, b: &Begin, state: &ClusterState) -> Result<Fault, Violation> {
-        let unresolved = |what: &str| Violation::Unresolved(what.to_owned());
-        let alive_with = |role: &str| -> Vec<NodeName> {
-            self.shape
-                .nodes()
-                .filter(|n| {
-                    self.roles.get(*n).is_some_and(|r| r == role) && !state.dead.contains(n)
-                })
-                .cloned()
-                .collect()
-        };
-        let who = |w: &Who| -> Result<Who, Violation> {
-            Ok(Who::Node(match w {
-                Who::Node(n) => n.clone(),
-                Who::Executing => b
-                    .executing
-                    .clone()
-                    .ok_or_else(|| unresolved("@executing"))?,
-                Who::FirstDead => state.dead.first().cloned().ok_or(Violation::NobodyDead)?,
-                Who::Role(r) => alive_with(r)
-                    .into_iter()
-                    .next()
-                    .ok_or_else(|| unresolved(&format!("@{r}")))?,
-            }))
-        };
-        let members = |list: &[Member]| -> Result<Vec<Member>, Violation> {
-            let mut out = Vec::new();
-            for m in list {
-                let nodes = match m {
-                    Member::Node(n) => vec![n.clone()],
-                    Member::Executing => {
-                        vec![
-                            b.executing
-                                .clone()
-                                .ok_or_else(|| unresolved("@executing"))?,
-                        ]
-                    }
-                    Member::Peer => vec![b.peer.clone().ok_or_else(|| unresolved("@peer"))?],
-                    Member::Role(r) => alive_with(r),
-                };
-                if nodes.is_empty() {
-                    return Err(unresolved(&m.to_string()));
-                }
-                out.extend(nodes.into_iter().map(Member::Node));
-            }
-            Ok(out)
-        };
-        Ok(match fault {
-            Fault::Crash { who: w, style } => Fault::Crash {
-                who: who(w)?,
-                style: *style,
-            },
-            Fault::Reboot { who: w } => Fault::Reboot { who: who(w)? },
-            Fault::PartitionStart { how, who: w } => Fault::PartitionStart {
-                how: *how,
-                who: CutWho {
-                    cut: members(&w.cut)?,
-                    from: members(&w.from)?,
-                    bridge: match &w.bridge {
-                        None => None,
-                        Some(m) => members(std::slice::from_ref(m))?.into_iter().next(),
-                    },
-                    way: w.way,
-                },
-            },
-            Fault::PartitionStop => Fault::PartitionStop,
-        })
-    }
-}
-
-/// What is known when a fault begins.
-struct Begin {
-    at: At,
-    executing: Option<NodeName>,
-    peer: Option<NodeName>,
-    kind: Option<Kind>,
-    event: Option<u64>,
-    t_reached: u64,
-    drift: Option<(u32, u32)>,
-}
-
-impl Begin {
-    fn unclaimed(at: At, now: u64) -> Self {
-        Begin {
-            at,
-            executing: None,
-            peer: None,
-            kind: None,
-            event: None,
-            t_reached: now,
-            drift: None,
-        }
-    }
-}
-
-/// The node of a resolved crash or reboot.
-fn aimed(who: &Who) -> NodeName {
-    match who {
-        Who::Node(n) => n.clone(),
-        // `resolve` leaves only nodes.
-        _ => NodeName(String::new()),
-    }
-}
-
-/// The held thread's own send is the first one that the cut meets.
-fn released_by(how: CutHow, way: CutWay, cut: &OpenCut, b: &Begin) -> Release {
-    let (Some(from), Some(to), Some(kind)) = (&b.executing, &b.peer, b.kind) else {
-        return Release::GoOn;
-    };
-    if !matches!(kind, Kind::Send | Kind::MsgSend) || !cuts_link(cut, way, from, to) {
-        return Release::GoOn;
-    }
-    match how {
-        CutHow::Drop => Release::GoOn,
-        CutHow::Throw => Release::Throw,
-        CutHow::Lose => Release::Lose,
-    }
-}
-
-/// Whether what `from` sends to `to` is cut.
-#[must_use]
-pub fn cuts_link(cut: &OpenCut, way: CutWay, from: &NodeName, to: &NodeName) -> bool {
-    let out = cut.side.contains(from) && cut.other.contains(to);
-    let back = cut.other.contains(from) && cut.side.contains(to);
-    match way {
-        CutWay::Both => out || back,
-        CutWay::To => out,
-        CutWay::From => back,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tables: what was seen, what must follow.
 
 use super::*;
+use std::collections::BTreeMap;
+use warren_model::{CutHow, CutWay, CutWho, IoPoint, Kind, Member, Who};
 use warren_model::{GroupShape, Place, StackId, StartState};
 
 const MS: u64 = 1_000_000;
