@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
 use warren_feedback::{KeptInfo, RunObserver};
 use warren_model::{
-    CutHow, FaultSequence, Judgement, Phase, RunRecord, StackId, Trace, Verdict, ids::fnv1a,
+    CutHow, FailureKind, FaultSequence, Judgement, Phase, RunRecord, StackId, Trace, Verdict,
+    ids::fnv1a,
 };
 
 /// A void run is repeated so often.
@@ -258,7 +259,7 @@ impl FuzzStage {
                 RunRole::Repeat
             } else if j.void.is_none()
                 && run.record().timed_out
-                && j.verdict != Verdict::Fail
+                && !j.failures.iter().any(|f| f.kind == FailureKind::Safety)
                 && !retested
             {
                 retested = true;
