@@ -31,7 +31,7 @@ pub struct FaultTest {
     /// From taking the slot to the verdict.
     pub secs: f64,
     pub injected_in_full: bool,
-    /// (point reached -> signal sent, point reached -> reaped) of each crash, ms.
+    /// (point reached -> signal sent, signal sent -> reaped) of each crash, ms.
     pub kills: Vec<(f64, f64)>,
     /// Events of killed nodes more than 2 ms after their signal.
     pub late_events: u32,
@@ -189,7 +189,7 @@ impl Figures {
                 "",
             ),
             (
-                "point reached -> reaped, p99",
+                "SIGKILL -> reaped, p99",
                 self.reap_latency_ms_p99,
                 "ms",
                 None,

@@ -50,7 +50,7 @@ pub struct RunLine<'a> {
     /// Longest stall of any phase, ms.
     pub stall_ms: u64,
     pub kill_signal_us: Vec<u64>,
-    /// Point reached -> process gone, of the same crashes.
+    /// Signal sent -> process gone, of the same crashes.
     pub kill_reap_us: Vec<u64>,
     /// Events of a killed node more than 2 ms after its signal.
     pub late_events: u32,

@@ -246,7 +246,7 @@ fn done(i: &Injected) -> String {
     if let Some(k) = &i.kill {
         #[allow(clippy::cast_precision_loss)] // microseconds of one kill
         let (s, r) = (k.signal_us as f64 / 1000.0, k.reap_us as f64 / 1000.0);
-        let _ = write!(out, ", signal after {s:.2} ms, gone after {r:.1} ms");
+        let _ = write!(out, ", signal after {s:.2} ms, gone {r:.1} ms later");
         if k.late_events > 0 {
             let _ = write!(out, ", {} events after the signal", k.late_events);
         }
@@ -500,7 +500,7 @@ mod tests {
         let text = run_text("run 1 of 1", Outcome::Fail, &p, &j);
         for want in [
             "run 1 of 1: fail, injected 1 of 2, 4.12 s",
-            "fault 1: crash n1 at once: done, signal after 0.31 ms, gone after 20.0 ms, drift (occurrence 2 instead of 3), late",
+            "fault 1: crash n1 at once: done, signal after 0.31 ms, gone 20.0 ms later, drift (occurrence 2 instead of 3), late",
             "fault 2: partition-stop when n1 has joined: not injected: silence: no event for 2 s (arrivals of its stack: 4)",
             "failure: replicas (safety, healed, leader, n2), signature 1a2b3c4d\n    n1 has 5, n2 has 4",
             "unknown: serve: stalled",
