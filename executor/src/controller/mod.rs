@@ -562,7 +562,12 @@ impl Controller {
             return self.give_up("bound", detail, w.arrivals, out);
         }
         let quiet = now.saturating_sub(w.last_event.max(self.since));
-        if quiet > nanos(self.limits.idle) {
+        let idle = if self.state.cut.is_some() {
+            self.limits.idle_cut
+        } else {
+            self.limits.idle
+        };
+        if quiet > nanos(idle) {
             let detail = format!("no event for {} ms", quiet / 1_000_000);
             return self.give_up("silence", detail, w.arrivals, out);
         }

@@ -64,6 +64,7 @@ fn limits() -> Limits {
     Limits {
         fault_wait: Duration::from_secs(5),
         idle: Duration::from_secs(2),
+        idle_cut: Duration::from_secs(4),
         max_hold: Duration::from_millis(500),
     }
 }
@@ -443,6 +444,23 @@ fn a_stale_claim_is_never_left_held() {
     );
     c.on(Seen::Cancelled { fault: 0 }, 2);
     assert_eq!(c.on(claim(0, 2, 1, 3), 4), [go_on(0)]);
+}
+
+/// A silent cut is noticed by the target's own clock only: silence is longer patience then.
+#[test]
+fn silence_is_borne_longer_while_a_cut_is_open() {
+    let start_cut = cut(&[Member::Executing], CutHow::Drop, CutWay::Both);
+    let mut c = start(vec![
+        at(exact(2, 1), start_cut),
+        at(exact(3, 1), Fault::PartitionStop),
+    ]);
+    c.on(claim(0, 2, 1, 1), 2);
+    c.on(Seen::CutInForce, 3);
+    assert!(c.on(Seen::Tick(busy(3)), 3_000 * MS).is_empty());
+    assert_eq!(
+        c.on(Seen::Tick(busy(3)), 4_100 * MS),
+        [Action::Cancel { fault: 1 }]
+    );
 }
 
 #[test]

@@ -8,7 +8,10 @@ use warren_model::{CutHow, CutWay, FaultAt, IoPoint, NodeName};
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub fault_wait: Duration,
+    /// No event of a non-background stack for so long: what is awaited does not come.
     pub idle: Duration,
+    /// The same while a cut is open: the target must first notice it by its own clock.
+    pub idle_cut: Duration,
     pub max_hold: Duration,
 }
 

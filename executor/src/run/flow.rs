@@ -293,12 +293,12 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             .set_deadline(self.drive.deadline);
         self.lap();
         self.drive.enter(Phase::Test);
-        self.drive.cluster.workload_page.command(Command::Go);
-        self.drive.see(Seen::Go)?;
-        // A sequence that ended in phase start told nobody yet.
-        if self.drive.controller.finished() {
+        // Before GO: by this the workload tells a run without test faults, whose tail begins with the end of its fixed steps.
+        if self.drive.controller.awaited().is_none() {
             self.drive.cluster.workload_page.set_faults_done(now_ns());
         }
+        self.drive.cluster.workload_page.command(Command::Go);
+        self.drive.see(Seen::Go)?;
         let deadline = self.drive.deadline;
         let done = self.drive.until(deadline, |d| {
             d.cluster.workload_page.done(Command::Go) || d.workload_gone.is_some()

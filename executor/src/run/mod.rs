@@ -28,7 +28,7 @@ use prober::Prober;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{
     ClusterShape, ClusterState, CrashStyle, CutHow, Fault, FaultSequence, Rules, RunProduct,
@@ -214,6 +214,9 @@ impl Runner {
         let limits = Limits {
             fault_wait: options.fault_wait,
             idle: options.idle,
+            idle_cut: options.idle.max(Duration::from_millis(
+                self.prepared.target().rules().session_ms,
+            )),
             max_hold: options.max_hold,
         };
         let mut shape = self.shape.clone();

@@ -150,7 +150,7 @@ public final class CanaryWorkload extends Driver {
 
     /** Tries the servers in turn until one serves or the run ends. */
     private static boolean connected(Runner run, Client client) {
-        while (!run.stopping()) {
+        while (!run.stepsOver()) {
             try {
                 client.session(500);
                 return true;

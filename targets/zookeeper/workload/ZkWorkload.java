@@ -141,7 +141,7 @@ public final class ZkWorkload extends Driver {
     /** Makes a step, again when its outcome is not known, at the next server when there is no session. */
     private static void step(Runner run, Client client, Attempt attempt) {
         long retryOf = 0;
-        for (int tries = 0; tries < STEP_TRIES && !run.stopping();) {
+        for (int tries = 0; tries < STEP_TRIES && !run.stepsOver();) {
             try {
                 client.session(1000);
             } catch (Exception e) {

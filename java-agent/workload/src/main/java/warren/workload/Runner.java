@@ -35,6 +35,7 @@ public final class Runner {
     private final List<Client> everyone = new ArrayList<>();
     private int extras;
     private volatile boolean stopping;
+    private volatile boolean stepsOver;
     private volatile long tailFrom;
     private long countedOk;
     private long countedAll;
@@ -117,6 +118,11 @@ public final class Runner {
             }
         }
         return living;
+    }
+
+    /** The fixed steps are to end: the run is ending, or the system has not let them end in time. */
+    public boolean stepsOver() {
+        return stepsOver || stopping();
     }
 
     /** True once the fixed steps and the traffic should end. */
@@ -219,6 +225,8 @@ public final class Runner {
     }
 
     private void go() throws Exception {
+        // Set before GO: no fault will come, so the tail is counted from the end of the fixed steps.
+        boolean faultFree = page.faultsDone() != 0;
         prober.start();
         Thread steps = start("steps", () -> {
             try {
@@ -227,9 +235,11 @@ public final class Runner {
                 System.out.println("fixed steps ended early: " + e);
             }
         });
-        while (steps.isAlive() && !stopping()) {
+        // Steps that a broken system never lets end are given up like the traffic, 3 s after the last fault.
+        while (steps.isAlive() && !stopping() && (faultFree || !tailOver(page.faultsDone()))) {
             LockSupport.parkNanos(POLL_NS);
         }
+        stepsOver = true;
         List<Thread> stepping = new ArrayList<>();
         stepping.add(steps);
         end(stepping);
@@ -243,13 +253,18 @@ public final class Runner {
             if (faults != 0 && tailFrom == 0) {
                 tailFrom = Math.max(faults, fixedDone);
             }
-            if (tailFrom != 0 && (tailsDone() || System.nanoTime() - tailFrom >= TAIL_NS)) {
+            if (tailFrom != 0 && (tailsDone() || tailOver(faultFree ? tailFrom : faults))) {
                 break;
             }
             LockSupport.parkNanos(POLL_NS);
         }
         stopping = true;
         endTraffic();
+    }
+
+    /** The tail's time is up, counted from an instant (0 = not yet known). */
+    private static boolean tailOver(long from) {
+        return from != 0 && System.nanoTime() - from >= TAIL_NS;
     }
 
     /** For bench: so many operations in all, spread over the clients; no fixed steps, no prober, no tail, no pacing. */
