@@ -456,9 +456,9 @@ fn silence_is_borne_longer_while_a_cut_is_open() {
     ]);
     c.on(claim(0, 2, 1, 1), 2);
     c.on(Seen::CutInForce, 3);
-    assert!(c.on(Seen::Tick(busy(3)), 3_000 * MS).is_empty());
+    assert!(c.on(Seen::Tick(quiet()), 3_000 * MS).is_empty());
     assert_eq!(
-        c.on(Seen::Tick(busy(3)), 4_100 * MS),
+        c.on(Seen::Tick(quiet()), 4_100 * MS),
         [Action::Cancel { fault: 1 }]
     );
 }
