@@ -2,6 +2,7 @@
 //!
 //! Tests drive the binary as a user does and read what a user reads. One cluster at a time: [`cluster`] is the lock.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -206,15 +207,30 @@ pub fn still_alive(seen: &[Seen]) -> Vec<Seen> {
         .collect()
 }
 
-/// Network namespaces that exist now, as /proc shows them.
+/// Network and pid namespaces of these processes that are not the test's own: those of their slots.
 #[must_use]
-pub fn net_namespaces() -> std::collections::BTreeSet<PathBuf> {
-    fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|e| fs::read_link(e.path().join("ns/net")).ok())
+pub fn namespaces_of(seen: &[Seen]) -> BTreeSet<PathBuf> {
+    let of = |pid: &str| {
+        ["net", "pid", "mnt"]
+            .map(|kind| fs::read_link(format!("/proc/{pid}/ns/{kind}")).unwrap_or_default())
+    };
+    let own = of("self");
+    seen.iter()
+        .flat_map(|s| of(&s.pid.to_string()))
+        .filter(|ns| !ns.as_os_str().is_empty() && !own.contains(ns))
         .collect()
+}
+
+/// Those of the namespaces that any process is still in.
+#[must_use]
+pub fn namespaces_in_use(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let mut used = BTreeSet::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        for kind in ["net", "pid", "mnt"] {
+            used.extend(fs::read_link(entry.path().join("ns").join(kind)));
+        }
+    }
+    namespaces.intersection(&used).cloned().collect()
 }
 
 /// Isolation levels this machine allows, by `warren doctor` as the present user.

@@ -4,8 +4,8 @@
 use nix::sys::signal::Signal;
 use std::time::Duration;
 use warren_tests::{
-    cluster, descendants, eventually, kill, levels, net_namespaces, ran_on, run, still_alive,
-    warren,
+    cluster, descendants, eventually, kill, levels, namespaces_in_use, namespaces_of, ran_on, run,
+    still_alive, warren,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -25,7 +25,6 @@ fn sigkill_leaves_nothing_behind() {
         let name = format!("out-{level}");
         let level_text = level.to_string();
         let out = dir.path().join(&name).display().to_string();
-        let before = net_namespaces();
         let mut warren_process = warren(&[
             "fuzz",
             "canary",
@@ -44,6 +43,8 @@ fn sigkill_leaves_nothing_behind() {
             jvms(warren_process.id()) >= 4
         });
         let deployed = descendants(warren_process.id());
+        let namespaces = namespaces_of(&deployed);
+        assert_eq!(namespaces.is_empty(), level == 3, "{namespaces:?}");
         kill(warren_process.id(), Signal::SIGKILL);
         warren_process.wait().unwrap();
         if level == 3 {
@@ -62,11 +63,9 @@ fn sigkill_leaves_nothing_behind() {
             Duration::from_secs(2),
             || still_alive(&deployed).is_empty(),
         );
-        if level < 3 {
-            eventually("no namespace is left", Duration::from_secs(2), || {
-                net_namespaces().is_subset(&before)
-            });
-        }
+        eventually("no namespace is left", Duration::from_secs(2), || {
+            namespaces_in_use(&namespaces).is_empty()
+        });
         ran_on(level, "SIGKILL of Warren");
     }
 }
