@@ -5,7 +5,7 @@
 use super::report::{Outcome, Tally, run_text};
 use crate::cli::exit::CliError;
 use std::time::Duration;
-use warren_model::{FaultSequence, Judgement, RunProduct};
+use warren_model::{FailureKind, FaultSequence, Judgement, RunProduct};
 
 /// A void run is repeated so often before it counts as void.
 const VOID_TRIES: usize = 3;
@@ -72,7 +72,12 @@ fn one(
         return Ok(None);
     }
     let outcome = Outcome::of(&first, &judged);
-    if !first.record.timed_out || matches!(outcome, Outcome::Void | Outcome::Fail) {
+    // As in a campaign: only a safety failure stands whatever the limit did.
+    let safety = judged
+        .failures
+        .iter()
+        .any(|f| f.kind == FailureKind::Safety);
+    if !first.record.timed_out || outcome == Outcome::Void || safety {
         return Ok(Some((outcome, first, judged)));
     }
     say(&format!(
@@ -91,7 +96,7 @@ mod tests {
     use super::*;
     use crate::cli::exit::Exit;
     use std::cell::RefCell;
-    use warren_model::{Failure, FailureKind, RunRecord, Stage, Verdict};
+    use warren_model::{Failure, RunRecord, Stage, Verdict};
 
     #[derive(Clone, Copy)]
     enum R {
@@ -99,6 +104,7 @@ mod tests {
         Fail,
         Timeout,
         TimeoutAndSafety,
+        TimeoutAndLiveness,
         Void,
     }
 
@@ -120,6 +126,7 @@ mod tests {
             R::Timeout if retest => (true, None, vec![failure(FailureKind::Hang)]),
             R::Timeout => (true, None, vec![]),
             R::TimeoutAndSafety => (true, None, vec![failure(FailureKind::Safety)]),
+            R::TimeoutAndLiveness => (true, None, vec![failure(FailureKind::Liveness)]),
             R::Void => (false, Some("starved".to_owned()), vec![]),
         };
         let record = RunRecord {
@@ -175,7 +182,7 @@ mod tests {
     #[test]
     fn table() {
         let never = usize::MAX;
-        let cases: [Case<'_>; 7] = [
+        let cases: [Case<'_>; 8] = [
             (
                 2,
                 &[R::Pass, R::Fail],
@@ -207,6 +214,14 @@ mod tests {
                 &[10],
                 vec![Outcome::Fail],
                 Exit::Bug,
+            ),
+            (
+                1,
+                &[R::TimeoutAndLiveness, R::Pass],
+                never,
+                &[10, 20],
+                vec![Outcome::Pass],
+                Exit::End,
             ),
             (
                 1,
