@@ -20,7 +20,7 @@ use warren_model::{FailureKind, NodeName, Observation, Rules, RunProduct, Stage}
 #[must_use]
 pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
     let all = rounds(product);
-    match last_complete(&all, false, is_replica) {
+    match last_complete(&all, false, tells_content) {
         Ok(round) => final_state(product, rules, "acknowledged", round),
         Err(seen) => {
             let mut result = CheckResult::pass();
@@ -34,8 +34,9 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
     }
 }
 
-pub(super) fn is_replica(o: &Observation) -> bool {
-    matches!(o, Observation::Replica { .. })
+/// What shows that contents were read: a round of digests without one key is a cluster that has lost everything.
+pub(super) fn tells_content(o: &Observation) -> bool {
+    matches!(o, Observation::Replica { .. } | Observation::Digest { .. })
 }
 
 /// What must have happened for a content that cannot be the last of its key. Absent and older content are one cause: it is chance
@@ -409,6 +410,56 @@ mod tests {
                 .ends_with("lost on a part of the replicas")
         );
         assert!(r.failures[0].evidence[1].contains("/a7 on n2"), "{r:?}");
+    }
+
+    #[test]
+    fn a_node_without_a_key_has_lost_them() {
+        let digest = |node: &str| Observation::Digest {
+            node: node.into(),
+            version: "0".into(),
+            hash: "0".into(),
+            durable: false,
+        };
+        let leader = |node: &str| Observation::Leader {
+            node: node.into(),
+            epoch: "2".into(),
+            durable: false,
+        };
+        let made = || Build::new().op(op("s", "create", "/a", 1, 2).put("0"));
+        let all = |b: Build| b.obs(digest("n1")).obs(digest("n2"));
+        let n1 = |b: Build| b.replica("n1", "9", "/a", "0");
+        let table: Vec<(&str, Build, Option<&str>)> = vec![
+            ("all of them", all(made()), Some("on every replica")),
+            (
+                "one, which gave its digest",
+                n1(all(made())),
+                Some("on a part"),
+            ),
+            (
+                "one, which leads",
+                n1(made()).obs(leader("n2")),
+                Some("on a part"),
+            ),
+            ("nothing was written", all(Build::new()), None),
+            (
+                "contents are not told at all",
+                made().obs(leader("n1")),
+                None,
+            ),
+        ];
+        for (name, b, expect) in table {
+            let r = run(b.round(true));
+            let places: Vec<&str> = r.failures.iter().map(|f| f.normalised.as_str()).collect();
+            match expect {
+                Some(place) => {
+                    assert_eq!(count(&r), (1, 0), "{name}: {r:?}");
+                    assert!(places[0].contains(place), "{name}: {places:?}");
+                }
+                None => assert_eq!(count(&r), (0, 0), "{name}: {r:?}"),
+            }
+        }
+        let torn = all(made()).round(false);
+        assert_eq!(count(&run(torn)), (0, 1), "an incomplete round");
     }
 
     #[test]

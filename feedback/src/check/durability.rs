@@ -5,7 +5,7 @@
 //! sections 4 and 8).
 
 use super::CheckResult;
-use super::acknowledged::{final_state, is_replica};
+use super::acknowledged::{final_state, tells_content};
 use super::rounds::{last_complete, rounds};
 use warren_model::{Observation, Rules, RunProduct};
 
@@ -16,7 +16,7 @@ const NAME: &str = "durability";
 pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
     let all = rounds(product);
     let mut result = CheckResult::pass();
-    match last_complete(&all, true, is_replica) {
+    match last_complete(&all, true, tells_content) {
         Ok(round) => return final_state(product, rules, NAME, round),
         Err(true) => result.unknown(
             NAME,

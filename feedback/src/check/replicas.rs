@@ -56,7 +56,7 @@ fn compare(product: &RunProduct, round: &Round<'_>, result: &mut CheckResult) {
             _ => result.unknown(REPLICAS, format!("{node} changed while it was read")),
         }
     }
-    if replicas.nodes.len() > 1 && groups.values().all(|g| g.len() < 2) {
+    if replicas.versions.len() > 1 && groups.values().all(|g| g.len() < 2) {
         result.unknown(REPLICAS, "no two nodes are at the same version");
     }
     for (version, nodes) in groups {

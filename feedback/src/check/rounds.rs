@@ -79,7 +79,8 @@ pub struct Content<'a> {
     pub key_version: Option<&'a str>,
 }
 
-/// The replicas of a round: per node its version and all its keys. A key that is not listed is absent.
+/// The replicas of a round: per node its version and all its keys. A key that is not listed is absent: a node that only gave its
+/// digest or says it leads was read too, and has no key at all.
 #[derive(Clone, Debug, Default)]
 pub struct Replicas<'a> {
     pub nodes: BTreeMap<&'a NodeName, BTreeMap<&'a str, Content<'a>>>,
@@ -92,23 +93,28 @@ impl<'a> Replicas<'a> {
     pub fn of(round: &Round<'a>) -> Self {
         let mut r = Replicas::default();
         for o in &round.seen {
-            if let Observation::Replica {
-                node,
-                version,
-                key,
-                value,
-                key_version,
-                ..
-            } = o
-            {
-                r.versions.entry(node).or_default().insert(version);
-                r.nodes.entry(node).or_default().insert(
+            match o {
+                Observation::Replica {
+                    node,
+                    version,
                     key,
-                    Content {
-                        value: value.as_deref().unwrap_or(""),
-                        key_version: key_version.as_deref(),
-                    },
-                );
+                    value,
+                    key_version,
+                    ..
+                } => {
+                    r.versions.entry(node).or_default().insert(version);
+                    r.nodes.entry(node).or_default().insert(
+                        key,
+                        Content {
+                            value: value.as_deref().unwrap_or(""),
+                            key_version: key_version.as_deref(),
+                        },
+                    );
+                }
+                Observation::Digest { node, .. } | Observation::Leader { node, .. } => {
+                    r.nodes.entry(node).or_default();
+                }
+                _ => {}
             }
         }
         r
