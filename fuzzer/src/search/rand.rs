@@ -32,11 +32,6 @@ pub fn below(rand: &mut impl Rand, n: u64) -> u64 {
     ((u128::from(rand.next()) * u128::from(n)) >> 64) as u64
 }
 
-/// Uniform choice from a slice; `None` when it is empty.
-pub fn choose<'a, T>(rand: &mut impl Rand, items: &'a [T]) -> Option<&'a T> {
-    items.get(below(rand, items.len() as u64) as usize)
-}
-
 /// True with probability `p`.
 pub fn chance(rand: &mut impl Rand, p: f64) -> bool {
     ((rand.next() >> 11) as f64) * (1.0 / (1u64 << 53) as f64) < p

@@ -6,7 +6,7 @@
 
 use super::children::{CutForm, Drawing, is_point};
 use super::peers;
-use super::rand::{XoRand, below, choose};
+use super::rand::{XoRand, below};
 use libafl_bolts::rands::Rand;
 use warren_model::{
     At, ClusterState, CrashStyle, CutWay, CutWho, EventFlags, Fault, FaultKind, FaultSequence,
@@ -69,12 +69,21 @@ fn one(
     while !kinds.is_empty() {
         let i = below(rand, kinds.len() as u64) as usize;
         let kind = kinds.swap_remove(i);
-        let form = *choose(rand, &CutForm::ALL)?;
-        let mut draw = XoRand::new(rand.next());
+        // A form that this cluster never allows (a split of three nodes) must not cost the kind its turn.
+        let mut forms = match kind {
+            FaultKind::PartitionStart => CutForm::ALL.to_vec(),
+            _ => vec![CutForm::Isolate],
+        };
         let mut allowed = Vec::new();
-        for (at, e) in points.iter().enumerate().skip(from) {
-            if let Some((fault, after)) = fault(trace, e, kind, form, state, drawing, &mut draw) {
-                allowed.push((at, fault, after));
+        while allowed.is_empty() && !forms.is_empty() {
+            let i = below(rand, forms.len() as u64) as usize;
+            let form = forms.swap_remove(i);
+            let mut draw = XoRand::new(rand.next());
+            for (at, e) in points.iter().enumerate().skip(from) {
+                if let Some((fault, after)) = fault(trace, e, kind, form, state, drawing, &mut draw)
+                {
+                    allowed.push((at, fault, after));
+                }
             }
         }
         if allowed.is_empty() {

@@ -242,6 +242,30 @@ proptest! {
     }
 }
 
+#[test]
+fn random_points_draw_kinds_evenly_on_small_clusters_too() {
+    for nodes in [3, 5] {
+        let mut sim = Sim::new(nodes, 1);
+        sim.max_faults = 1;
+        let shape = sim.shape();
+        let d = drawing(&shape, set("crash,partition"));
+        let root = sim.run(&FaultSequence::empty("sim"));
+        let mut rand = XoRand::new(11);
+        let draws = 400;
+        let cuts = (0..draws)
+            .filter(|_| {
+                let s = random_points::draw(&root.trace, None, "sim", &d, &mut rand);
+                s.faults[0].fault.kind() == FaultKind::PartitionStart
+            })
+            .count();
+        // Half, within four standard deviations.
+        assert!(
+            (160..=240).contains(&cuts),
+            "{nodes} nodes: {cuts} of {draws}"
+        );
+    }
+}
+
 fn queue_of(sim: &Sim) -> (Queue, u64) {
     let shape = sim.shape();
     let product = sim.run(&FaultSequence::empty("sim"));
