@@ -76,7 +76,7 @@ impl Default for KeepFeedback {
 pub(super) struct Facts {
     pub void: bool,
     pub timed_out: bool,
-    /// It fails and its bug was not yet saved as often as we save one.
+    /// It fails and one of its bugs was not yet saved as often as we save one.
     pub fails_fresh: bool,
     pub asked: usize,
     pub injected: usize,
@@ -113,9 +113,7 @@ fn facts(
     new_slots: usize,
 ) -> Facts {
     let fails = judgement.verdict == Verdict::Fail;
-    let well_saved = judgement
-        .signature()
-        .is_some_and(|s| bugs.is_some_and(|b| b.well_saved(s)));
+    let well_saved = bugs.is_some_and(|b| b.fresh(judgement).is_none());
     Facts {
         void: judgement.void.is_some(),
         timed_out: record.timed_out,

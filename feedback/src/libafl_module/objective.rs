@@ -1,5 +1,6 @@
 //! Which runs are saved as findings. AFL saves unique crashes; here the first five of each signature are saved, because a bug of a
-//! distributed system is better understood, and better minimised, from several of its ways.
+//! distributed system is better understood, and better minimised, from several of its ways. The objective only proposes: the
+//! fuzzer confirms and counts what it really saved ([`SavedBugs::save`]).
 
 use super::observer::{RUN, RunObserver, missing};
 use libafl::{
@@ -13,8 +14,8 @@ use libafl_bolts::{
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use warren_model::{FaultSequence, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+use warren_model::{Failure, FailureKind, FaultSequence, Judgement, Verdict};
 
 /// So many runs of each signature are saved; from then on its runs may become seeds (design, section 7).
 pub const SAVED_EACH: u32 = 5;
@@ -31,7 +32,7 @@ impl_serdeany!(SavedBugs);
 pub struct BugCount {
     /// Runs that showed it.
     pub seen: u32,
-    /// Runs that were saved for it.
+    /// Runs that were saved for it, which an unconfirmed one is not.
     pub saved: u32,
 }
 
@@ -44,13 +45,38 @@ impl SavedBugs {
             .is_some_and(|c| c.saved >= SAVED_EACH)
     }
 
-    /// Counts a failing run; true when it is to be saved.
-    pub fn count(&mut self, signature: &str) -> bool {
-        let c = self.bugs.entry(signature.to_owned()).or_default();
-        c.seen = c.seen.saturating_add(1);
-        let save = c.saved < SAVED_EACH;
-        c.saved += u32::from(save);
-        save
+    /// The failure a run is to be saved for: the first that is not well saved, safety before liveness before hang. A bug that
+    /// is known well must not hide another one that fails beside it.
+    #[must_use]
+    pub fn fresh<'a>(&self, judgement: &'a Judgement) -> Option<&'a Failure> {
+        judgement
+            .failures
+            .iter()
+            .filter(|f| !self.well_saved(&f.signature))
+            .min_by_key(|f| match f.kind {
+                FailureKind::Safety => 0,
+                FailureKind::Liveness => 1,
+                FailureKind::Hang => 2,
+            })
+    }
+
+    /// Counts a failing run, once for each of its signatures.
+    pub fn saw(&mut self, judgement: &Judgement) {
+        let signatures: BTreeSet<&str> = judgement
+            .failures
+            .iter()
+            .map(|f| f.signature.as_str())
+            .collect();
+        for s in signatures {
+            let seen = &mut self.bugs.entry(s.to_owned()).or_default().seen;
+            *seen = seen.saturating_add(1);
+        }
+    }
+
+    /// A run was saved for this signature.
+    pub fn save(&mut self, signature: &str) {
+        let saved = &mut self.bugs.entry(signature.to_owned()).or_default().saved;
+        *saved = saved.saturating_add(1);
     }
 
     /// Distinct signatures: AFL's `saved_crashes` counts these runs' files, this counts bugs.
@@ -60,8 +86,7 @@ impl SavedBugs {
     }
 }
 
-/// Interesting = the run fails and its signature (that of its first failure, safety before liveness) was saved fewer than five
-/// times. Void runs never fail.
+/// Interesting = the run fails and the signature of one of its failures was saved fewer than five times. Void runs never fail.
 #[derive(Clone, Debug)]
 pub struct VerdictObjective {
     run: Handle<RunObserver>,
@@ -117,11 +142,8 @@ where
         if judgement.verdict != Verdict::Fail || judgement.void.is_some() {
             return Ok(false);
         }
-        let Some(signature) = judgement.signature() else {
-            return Ok(false);
-        };
-        Ok(state
-            .metadata_or_insert_with(SavedBugs::default)
-            .count(signature))
+        let bugs = state.metadata_or_insert_with(SavedBugs::default);
+        bugs.saw(judgement);
+        Ok(bugs.fresh(judgement).is_some())
     }
 }

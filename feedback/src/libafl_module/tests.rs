@@ -29,6 +29,8 @@ struct Fuzzer {
     observers: Observers,
     keep: KeepFeedback,
     objective: VerdictObjective,
+    /// What the objective proposes is confirmed and saved, as the fuzzer does.
+    confirm: bool,
 }
 
 /// What became of a run.
@@ -52,6 +54,7 @@ impl Fuzzer {
             observers: tuple_list!(coverage_observer(64), RunObserver::new(judge)),
             keep: KeepFeedback::new(),
             objective: VerdictObjective::new(),
+            confirm: true,
         };
         f.keep.init_state(&mut f.state).unwrap();
         f.objective.init_state(&mut f.state).unwrap();
@@ -78,6 +81,12 @@ impl Fuzzer {
             .is_interesting(s, m, &input, o, &kind)
             .unwrap()
         {
+            if self.confirm {
+                let run: &RunObserver = o.get(&Handle::new(Cow::Borrowed(RUN))).unwrap();
+                let bugs = s.metadata_mut::<SavedBugs>().unwrap();
+                let signature = bugs.fresh(run.judgement()).unwrap().signature.clone();
+                bugs.save(&signature);
+            }
             return Fate::Saved;
         }
         if self.keep.is_interesting(s, m, &input, o, &kind).unwrap() {
@@ -282,6 +291,39 @@ fn five_of_each_bug_are_saved_then_seeds_grow() {
     let mut seen: Vec<_> = bugs.bugs.values().map(|c| (c.seen, c.saved)).collect();
     seen.sort_unstable();
     assert_eq!(seen, [(1, 1), (7, 5)]);
+}
+
+#[test]
+fn a_well_saved_bug_hides_no_other() {
+    let mut f = Fuzzer::new();
+    f.run(product(&[], 0, &[1]));
+    let failing =
+        |i: usize, lines: &str| logging(product(&[crash(&format!("m{i}"))], 1, &[1]), lines);
+    for i in 0..5 {
+        assert_eq!(f.run(failing(i, "BUG 7")), Fate::Saved);
+    }
+    for i in 5..10 {
+        assert_eq!(f.run(failing(i, "BUG 7\nOTHER")), Fate::Saved, "{i}");
+    }
+    assert_eq!(
+        f.run(failing(10, "BUG 7\nOTHER")),
+        Fate::Kept,
+        "both are well saved"
+    );
+}
+
+#[test]
+fn what_was_not_confirmed_is_not_well_saved() {
+    let mut f = Fuzzer::new();
+    f.run(product(&[], 0, &[1]));
+    f.confirm = false;
+    let bug = |i: usize| logging(product(&[crash(&format!("m{i}"))], 1, &[1]), "BUG 7");
+    for i in 0..7 {
+        assert_eq!(f.run(bug(i)), Fate::Saved, "{i}: proposed again");
+    }
+    let bugs = f.state.metadata::<SavedBugs>().unwrap();
+    let c = bugs.bugs.values().next().unwrap();
+    assert_eq!((c.seen, c.saved), (7, 0));
 }
 
 #[test]

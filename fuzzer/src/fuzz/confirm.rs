@@ -1,19 +1,22 @@
 //! A failing run: is it a finding? Safety stands at once and is replayed for its rate; a liveness failure must show again in 2 of 3
-//! replays; a hang was repeated by the stage already. What stands is saved: crashes/ or hangs/, findings/<nnnnnn>/.
+//! replays; a hang was repeated by the stage already. What stands is saved: crashes/ or hangs/, findings/<nnnnnn>/. A liveness
+//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed.
 
 use super::State;
 use super::drive::{Drive, Observers};
 use super::options::{EndReason, FuzzError};
-use super::session::Session;
+use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{execute, line};
 use crate::campaign::{EntryName, FindingText, KeptFinding, RunRole, folder, names, write_finding};
+use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::executors::HasObservers;
 use libafl::fuzzer::ExecutesInput;
 use libafl::state::{HasCorpus, HasExecutions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use warren_feedback::SavedBugs;
 use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, Stage};
 
 /// Replays of a finding.
@@ -51,12 +54,9 @@ where
     let seen = {
         let observers = executor.observers();
         let run = &observers.1.0;
-        let signature = run.judgement().signature();
-        let Some(failure) = run
-            .judgement()
-            .failures
-            .iter()
-            .find(|f| Some(f.signature.as_str()) == signature)
+        let Some(failure) = state
+            .metadata_or_insert_with(SavedBugs::default)
+            .fresh(run.judgement())
         else {
             return Ok(());
         };
@@ -73,31 +73,70 @@ where
     let signature = seen.failure.signature.clone();
     if session.standing.contains(&signature) {
         // One more of a bug that stands: its sequence is kept, its story is told already.
-        save_sequence(session, &seen)?;
+        save_sequence(session, state, &seen)?;
         return Ok(());
     }
     match seen.failure.kind {
-        FailureKind::Hang => stand(session, &seen, 1, 1, true).map(drop),
+        FailureKind::Hang => {
+            let rate = rate_text(&seen, 1, 1);
+            stand(session, state, &seen, 1, 1, Some(&rate)).map(drop)
+        }
         FailureKind::Safety => {
-            let path = stand(session, &seen, 0, 0, false)?;
+            let path = stand(session, state, &seen, 0, 0, None)?;
             let (k, n) = replay(session, fuzzer, executor, state, manager, &seen)?;
             rate(session, &seen, &path, k, n)
         }
         FailureKind::Liveness => {
             let (k, n) = replay(session, fuzzer, executor, state, manager, &seen)?;
-            if k >= NEEDED {
-                return stand(session, &seen, k, n, true).map(drop);
-            }
-            session.counts.unknowns += 1;
-            let text = format!(
-                "{} failed once and showed again in {k} of {n} replays: no finding",
-                crate::campaign::finding::headline(&seen.failure)
-            );
-            session.say(text.clone());
-            session.find("unknown", text);
-            Ok(())
+            let rate = match outcome(k, n) {
+                Replayed::Stands => rate_text(&seen, k, n),
+                // Only Ctrl-C leaves it open: what was seen must not be lost with the campaign.
+                Replayed::Open => format!(
+                    "no: the campaign ended after {n} of {REPLAYS} replays, in {k} of which it showed again"
+                ),
+                Replayed::Falls => {
+                    not_confirmed(session, &seen, k, n);
+                    return Ok(());
+                }
+            };
+            stand(session, state, &seen, k, n, Some(&rate)).map(drop)
         }
     }
+}
+
+/// What its replays make of a liveness failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replayed {
+    Stands,
+    /// The replays not made could still decide either way.
+    Open,
+    Falls,
+}
+
+/// It showed again in `k` of the `n` replays that were made.
+fn outcome(k: u32, n: u32) -> Replayed {
+    if k >= NEEDED {
+        Replayed::Stands
+    } else if k + REPLAYS.saturating_sub(n) >= NEEDED {
+        Replayed::Open
+    } else {
+        Replayed::Falls
+    }
+}
+
+/// A liveness failure that did not show again is unknown; its run stays a failing one only for another bug that stands.
+fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) {
+    let stands = |f: &Failure| session.standing.contains(&f.signature);
+    if !seen.judgement.failures.iter().any(stands) {
+        session.counts.failing = session.counts.failing.saturating_sub(1);
+        session.counts.unknowns += 1;
+    }
+    let text = format!(
+        "{} failed once and showed again in {k} of {n} replays: no finding",
+        crate::campaign::finding::headline(&seen.failure)
+    );
+    session.say(text.clone());
+    session.find("unknown", text);
 }
 
 /// Replays what really happened; answers (showed again, replays made).
@@ -133,10 +172,12 @@ where
         let run = &observers.1.0;
         let mut written = line(session, state, run, RunRole::Confirm);
         written.why = format!("confirm {}", seen.failure.signature);
-        session.run_ended(&written)?;
         if session.stopping() {
+            written.void = Some(STOPPED);
+            session.run_ended(&written)?;
             break;
         }
+        session.run_ended(&written)?;
         if run.judgement().void.is_some() && voids < REPLAYS {
             voids += 1;
             continue;
@@ -165,7 +206,11 @@ fn happened(seen: &Seen) -> FaultSequence {
 }
 
 /// Writes the sequence into crashes/ or hangs/ under AFL's name.
-fn save_sequence(session: &mut Session, seen: &Seen) -> Result<PathBuf, FuzzError> {
+fn save_sequence(
+    session: &mut Session,
+    state: &mut State,
+    seen: &Seen,
+) -> Result<PathBuf, FuzzError> {
     let hang = seen.failure.kind == FailureKind::Hang;
     let now = session.clock.fuzz_ms();
     let counts = &mut session.counts;
@@ -193,18 +238,22 @@ fn save_sequence(session: &mut Session, seen: &Seen) -> Result<PathBuf, FuzzErro
     let sub = if hang { "hangs" } else { "crashes" };
     let path = session.folder.root().join(sub).join(name.to_string());
     folder::write_whole(&path, sequence.to_text().as_bytes())?;
+    state
+        .metadata_or_insert_with(SavedBugs::default)
+        .save(&seen.failure.signature);
     Ok(path)
 }
 
-/// A finding stands: everything is written, the reproduce command is printed.
+/// A finding stands: everything is written, the reproduce command is printed. `rate` = what confirmation says; none = that comes.
 fn stand(
     session: &mut Session,
+    state: &mut State,
     seen: &Seen,
     k: u32,
     n: u32,
-    confirmed: bool,
+    rate: Option<&str>,
 ) -> Result<PathBuf, FuzzError> {
-    let path = save_sequence(session, seen)?;
+    let path = save_sequence(session, state, seen)?;
     let number = session.findings.len() as u64;
     session.standing.insert(seen.failure.signature.clone());
     session.findings.push(KeptFinding {
@@ -215,18 +264,14 @@ fn stand(
         k,
         n,
     });
-    let rate = if confirmed {
-        rate_text(seen, k, n)
-    } else {
-        "stands by its evidence, not replayed yet".into()
-    };
-    write_story(session, seen, number, &path, &rate)?;
+    let story = rate.unwrap_or("stands by its evidence, not replayed yet");
+    write_story(session, seen, number, &path, story)?;
     let headline = crate::campaign::finding::headline(&seen.failure);
     session.say(format!(
         "FINDING {number:06}: {headline}: {}",
         seen.failure.evidence.first().map_or("", String::as_str)
     ));
-    if confirmed {
+    if let Some(rate) = rate {
         session.say(format!("  confirmed: {rate}"));
     }
     session.say(format!(
@@ -301,4 +346,27 @@ fn write_story(
         &seen.product,
         &seen.judgement,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_of_three_decide() {
+        use Replayed::{Falls, Open, Stands};
+        let table = [
+            (0, 0, Open),
+            (0, 1, Open),
+            (1, 1, Open),
+            (0, 2, Falls),
+            (1, 2, Open),
+            (2, 2, Stands),
+            (1, 3, Falls),
+            (2, 3, Stands),
+        ];
+        for (k, n, want) in table {
+            assert_eq!(outcome(k, n), want, "{k} of {n}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use libafl::feedbacks::EagerOrFeedback;
 use libafl::fuzzer::NopInputFilter;
 use libafl::inputs::BytesInputConverter;
 use libafl::monitors::{Monitor, stats::ClientStatsManager};
-use libafl::state::{HasExecutions, StdState};
+use libafl::state::StdState;
 use libafl::{Error, Fuzzer, HasMetadata, StdFuzzer};
 use libafl_bolts::ClientId;
 use libafl_bolts::tuples::tuple_list;
@@ -97,7 +97,10 @@ where
         &mut manager,
         judge,
     );
-    let mut stages = tuple_list!(FuzzStage { session });
+    let mut stages = tuple_list!(FuzzStage {
+        session,
+        judge: judge.clone(),
+    });
     let result = learned.and_then(|()| {
         stages.0.session.begin_fuzzing();
         run_loop(
@@ -116,8 +119,8 @@ where
     Ok(FuzzEnd {
         reason,
         sequences: session.counts.sequences,
-        execs: *state.executions(),
-        findings: session.findings.iter().filter(|f| f.kind != "hang").count() as u64,
+        execs: session.execs(&state),
+        findings: session.bugs(),
         hangs: session.counts.saved_hangs,
         folder: session.folder.root().to_owned(),
         fuzz_time: session.clock.fuzz_time(),

@@ -3,7 +3,7 @@
 
 use super::drive::{Drive, Limits, Observers};
 use super::options::FuzzError;
-use super::session::{Session, edges_found};
+use super::session::{STOPPED, Session, edges_found};
 use super::snapshot::CurrentRun;
 use super::stage::{add_seed, drawing, execute, line, test_stacks};
 use super::{State, StrategyKind};
@@ -69,6 +69,9 @@ where
         let set = slots_set(&map);
         let mut written = line(session, state, run, RunRole::Learning);
         written.coverage = set;
+        if session.stopping() {
+            written.void = Some(STOPPED);
+        }
         session.run_ended(&written)?;
         if session.stopping() {
             return Ok(());

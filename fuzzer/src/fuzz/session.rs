@@ -48,18 +48,24 @@ impl Clock {
     }
 }
 
+/// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
+pub const STOPPED: &str = "stopped";
+
 /// Plain counts.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub sequences: u64,
     pub learning_runs: u64,
     pub rates: InjectedRates,
+    /// `one_fault_<reason>` and `longer_<reason>`, of first tries: together asked minus full.
     pub not_injected: BTreeMap<String, u64>,
     pub with_reboot: u64,
     pub with_partition: u64,
     pub failing: u64,
     pub unknowns: u64,
     pub voids: u64,
+    /// Runs cut off by Ctrl-C.
+    pub stopped: u64,
     pub timeouts: u64,
     pub durable: u64,
     pub kept: u64,
@@ -72,8 +78,9 @@ pub struct Counts {
     pub last_find: Option<u64>,
     pub last_crash: Option<u64>,
     pub last_hang: Option<u64>,
-    /// Sums of phase times over tested sequences.
+    /// Sums of phase times over tested sequences, and of how many: a void run has no times worth a mean.
     phase_sums: PhaseTimes,
+    timed: u64,
 }
 
 impl Counts {
@@ -83,6 +90,11 @@ impl Counts {
         let asked = record.sequence.as_ref().map_or(0, |s| s.faults.len());
         let full = record.not_injected.is_none();
         if first_try {
+            let length = if asked <= 1 { "one_fault" } else { "longer" };
+            if let Some(n) = &record.not_injected {
+                let key = format!("{length}_{}", n.reason);
+                *self.not_injected.entry(key).or_default() += 1;
+            }
             let (of, done) = if asked <= 1 {
                 (
                     &mut self.rates.one_fault_asked,
@@ -98,9 +110,6 @@ impl Counts {
                 self.rates.late += u64::from(record.injected.iter().any(|i| i.late));
             }
         }
-        if let Some(n) = &record.not_injected {
-            *self.not_injected.entry(n.reason.clone()).or_default() += 1;
-        }
         let any = |f: fn(&Fault) -> bool| record.injected.iter().any(|i| f(&i.matched.fault));
         self.with_reboot += u64::from(any(|f| matches!(f, Fault::Reboot { .. })));
         self.with_partition += u64::from(any(|f| matches!(f, Fault::PartitionStart { .. })));
@@ -108,6 +117,7 @@ impl Counts {
         self.unknowns +=
             u64::from(judgement.verdict == Verdict::Unknown && judgement.void.is_none());
         self.max_depth = self.max_depth.max(record.injected.len() as u64);
+        self.timed += 1;
         let (sum, t) = (&mut self.phase_sums, &record.times);
         for (s, v) in [
             (&mut sum.slot, t.slot),
@@ -124,7 +134,7 @@ impl Counts {
         }
     }
 
-    /// Mean ms of each phase over tested sequences.
+    /// Mean ms of each phase over tested sequences that were not void.
     #[must_use]
     pub fn phase_means(&self) -> Vec<(String, u64)> {
         let s = &self.phase_sums;
@@ -139,12 +149,7 @@ impl Counts {
             ("collect", s.collect),
             ("total", s.total),
         ]
-        .map(|(name, sum)| {
-            (
-                name.to_owned(),
-                sum.checked_div(self.sequences).unwrap_or(0),
-            )
-        })
+        .map(|(name, sum)| (name.to_owned(), sum.checked_div(self.timed).unwrap_or(0)))
         .to_vec()
     }
 }
@@ -288,6 +293,11 @@ impl Session {
     /// I/O, with the path.
     pub fn run_ended(&mut self, line: &RunLine<'_>) -> Result<(), FuzzError> {
         let now = Instant::now();
+        let file = self.folder.root().join("runs.jsonl");
+        if line.void == Some(STOPPED) {
+            self.counts.stopped += 1;
+            return folder::append(&file, &line.to_text());
+        }
         self.counts.slowest_ms = self.counts.slowest_ms.max(line.times_ms.total);
         self.counts.voids += u64::from(line.void.is_some());
         self.counts.timeouts += u64::from(line.timed_out);
@@ -300,7 +310,19 @@ impl Session {
         {
             self.recent.pop_front();
         }
-        folder::append(&self.folder.root().join("runs.jsonl"), &line.to_text())
+        folder::append(&file, &line.to_text())
+    }
+
+    /// Runs that ended by themselves: LibAFL counts one that Ctrl-C cut off, too.
+    #[must_use]
+    pub fn execs(&self, state: &State) -> u64 {
+        state.executions().saturating_sub(self.counts.stopped)
+    }
+
+    /// Findings that are no hangs.
+    #[must_use]
+    pub fn bugs(&self) -> u64 {
+        self.findings.iter().filter(|f| f.kind != "hang").count() as u64
     }
 
     /// Everything fuzzer_stats and plot_data tell.
@@ -310,7 +332,7 @@ impl Session {
         let queue = state.metadata_map().get::<Queue>();
         let run_time = self.clock.fuzz_time().as_secs();
         let at = |ms: Option<u64>| ms.map_or(0, |ms| self.start_unix + ms / 1000);
-        let execs_done = *state.executions();
+        let execs_done = self.execs(state);
         Figures {
             start_time: self.start_unix,
             last_update: unix_now(),
@@ -429,7 +451,7 @@ impl Session {
     fn show_figures(&self, state: &State) {
         let c = &self.counts;
         let queue = state.metadata_map().get::<Queue>();
-        let execs = *state.executions();
+        let execs = self.execs(state);
         let fill = |s: &mut Snapshot| {
             s.run_time_ms = self.clock.fuzz_ms();
             s.execs = execs;
@@ -443,7 +465,7 @@ impl Session {
             s.map_size = self.map_size as u64;
             s.coverage_fault_free = self.edges_fault_free;
             s.stability = self.stability;
-            s.findings = self.findings.len() as u64;
+            s.findings = self.bugs();
             s.failing_runs = c.failing;
             s.hangs = c.saved_hangs;
             s.unknowns = c.unknowns;

@@ -94,7 +94,7 @@ pub struct Snapshot {
     pub coverage_fault_free: u64,
     /// Share of slots equal in all learning runs, 0..=100.
     pub stability: f64,
-    /// Findings that stand, runs that failed in all.
+    /// Findings that stand (hangs apart), runs that failed in all.
     pub findings: u64,
     pub failing_runs: u64,
     pub hangs: u64,

@@ -4,7 +4,7 @@
 use super::confirm;
 use super::drive::{Drive, Observers};
 use super::options::FuzzError;
-use super::session::{Session, describe, show_progress};
+use super::session::{STOPPED, Session, describe, show_progress};
 use super::snapshot::CurrentRun;
 use super::{State, StrategyKind};
 use crate::campaign::run_file::parked as parked_file;
@@ -20,9 +20,10 @@ use libafl::state::{HasCorpus, HasExecutions, HasRand};
 use libafl::{Error, HasMetadata};
 use libafl_bolts::ToSlice;
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
-use warren_feedback::{KeptInfo, RunObserver};
+use warren_feedback::{Judge, KeptInfo, RunObserver};
 use warren_model::{
     CutHow, FailureKind, FaultSequence, Judgement, Phase, RunRecord, StackId, Trace, Verdict,
     ids::fnv1a,
@@ -53,6 +54,8 @@ pub enum Tested {
 /// Runs one sequence per `perform`.
 pub struct FuzzStage {
     pub session: Session,
+    /// The run observer's: it goes on learning.
+    pub judge: Arc<Mutex<Judge>>,
 }
 
 impl<S> Restartable<S> for FuzzStage {
@@ -249,7 +252,7 @@ impl FuzzStage {
             let run = &observers.1.0;
             if session.stopping() {
                 let mut line = line(session, state, run, role);
-                line.void = Some("stopped");
+                line.void = Some(STOPPED);
                 session.run_ended(&line)?;
                 return Ok(Tested::Stopped);
             }
@@ -307,6 +310,12 @@ impl FuzzStage {
         } else {
             let first_try = job.pick.as_ref().is_none_or(|p| p.tries == 0);
             session.counts.tested(record, judgement, first_try);
+        }
+        if plain(record, judgement) {
+            self.judge
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .learn_single_fault(run.product());
         }
         // Before anything may be parked: the pick's seed run must still be there.
         if let Some(pick) = &job.pick {
@@ -411,6 +420,18 @@ fn set_options(session: &Session, options: &mut RunOptions, limit: Duration, dur
     options.durable = durable;
     options.stop = session.options.stop.clone();
     options.progress = Some(std::sync::Arc::new(move |p| show_progress(&snapshot, &p)));
+}
+
+/// One fault, it happened, and all was well: what is logged then is ordinary life under a fault.
+fn plain(record: &RunRecord, judgement: &Judgement) -> bool {
+    judgement.verdict == Verdict::Pass
+        && judgement.void.is_none()
+        && record.not_injected.is_none()
+        && record.injected.len() == 1
+        && record
+            .sequence
+            .as_ref()
+            .is_some_and(|s| s.faults.len() == 1)
 }
 
 /// A liveness question failed while the machine stalled: feedback says unknown, the run is asked once more.

@@ -306,14 +306,21 @@ fn what_never_comes_is_tried_three_times_and_counted() {
     o.faults = "crash,reboot".parse().unwrap();
     let end = fuzz(sim, o, tweak);
     let uninjectable: u64 = stat(&end.folder, "uninjectable").parse().unwrap();
-    let silence: u64 = stat(&end.folder, "not_injected_silence").parse().unwrap();
+    let tries = lines(&end.folder)
+        .iter()
+        .filter(|l| l["reason"] == "silence")
+        .count() as u64;
     assert!(
-        uninjectable > 0 && silence >= 3 * uninjectable,
-        "{uninjectable} {silence}"
+        uninjectable > 0 && tries >= 3 * uninjectable,
+        "{uninjectable} {tries}"
     );
+    let silence: u64 = stat(&end.folder, "not_injected_one_fault_silence")
+        .parse()
+        .unwrap();
     let asked: u64 = stat(&end.folder, "one_fault_asked").parse().unwrap();
     let full: u64 = stat(&end.folder, "one_fault_full").parse().unwrap();
     assert!(full < asked);
+    assert_eq!(silence, asked - full, "reasons are of first tries");
 }
 
 #[test]
@@ -409,7 +416,58 @@ fn a_liveness_failure_must_show_again() {
         assert_eq!(end.findings, found, "again {again}");
         assert_eq!(names(&end.folder.join("crashes")).len() as u64, found);
         assert_eq!(end.sequences, 8);
+        // A run is failing or unknown, never both.
+        assert_eq!(stat(&end.folder, "failing_runs"), found.to_string());
+        assert_eq!(stat(&end.folder, "unknown_runs"), (1 - found).to_string());
     }
+}
+
+#[test]
+fn ctrl_c_while_confirming_keeps_a_liveness_failure() {
+    use warren_model::{Observation, Phase};
+    let dir = tempfile::tempdir().unwrap();
+    let mut sim = Sim::new(3, 1);
+    sim.bug = false;
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 8);
+    let stop = o.stop.clone();
+    let tweak: Tweak = Box::new(move |run, _, _, product| {
+        if run == 8 {
+            product.observations.push(Observation::Serve {
+                phase: Phase::Heal,
+                node: product.trace.nodes[0].clone(),
+                ok: false,
+                ms: 9000,
+                error: Some("refused".into()),
+            });
+        }
+        if run == 9 {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let end = fuzz(sim, o, tweak);
+    assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
+    assert_eq!(names(&end.folder.join("crashes")).len(), 1);
+    assert!(stat(&end.folder, "finding_000000").ends_with("0/0"));
+    let evidence = end.folder.join("findings/000000/evidence.txt");
+    let evidence = std::fs::read_to_string(evidence).unwrap();
+    assert!(evidence.contains("after 0 of 3 replays"), "{evidence}");
+}
+
+#[test]
+fn passing_single_faults_teach_log_templates() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sim = Sim::new(3, 1);
+    sim.bug = false;
+    let (e, judge) = executor(sim, nothing());
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 12, 40);
+    let end = campaign(o, e, &judge).unwrap();
+    let plain = lines(&end.folder)
+        .iter()
+        .filter(|l| l["role"] == "fuzz" && l["asked"] == 1 && l["injected"] == 1)
+        .count();
+    assert!(plain > 0);
+    let learned = judge.lock().unwrap().learned().single_fault_runs;
+    assert_eq!(learned as usize, plain);
 }
 
 #[test]
@@ -425,6 +483,11 @@ fn the_stop_flag_ends_it_and_a_second_campaign_is_refused() {
     let end = fuzz(Sim::new(3, 1), o, tweak);
     assert_eq!(end.reason, EndReason::Stopped);
     assert_eq!(end.sequences, 6);
+    // The run that was cut off has its line and counts nowhere.
+    assert_eq!(end.execs, 11);
+    assert_eq!(stat(&end.folder, "execs_done"), "11");
+    assert_eq!(stat(&end.folder, "void_runs"), "0");
+    assert_eq!(lines(&end.folder).last().unwrap()["void"], "stopped");
     let (e, judge) = executor(Sim::new(3, 1), nothing());
     match campaign(
         options(dir.path(), StrategyKind::CrashFuzz, 10, 1),
