@@ -8,20 +8,24 @@ use crate::cli::signals::Interrupt;
 use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions};
 use crate::ui::Ui;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Runs the verb.
 ///
 /// # Errors
-/// Exit 2 for a folder that holds a campaign and for a target that cannot be used; exit 1 when set-up or the cluster fails.
+/// Exit 2 for a folder that holds a campaign and for a target that cannot be used; exit 1 when the folder cannot be written to,
+/// set-up or the cluster fails.
 pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let mut options = options(args);
     // Before a set-up that may take a minute.
     Folder::check(&options.out, &options.instance).map_err(CliError::from)?;
+    let began = Instant::now();
     let session = Session::open(&args.target, &args.setup)?;
     // A base may give the name: files and records carry the one the description says.
     options.target.clone_from(&session.prepared.target().name);
     let runner = session.runner(options.max_faults)?;
+    let setup = began.elapsed();
+    eprintln!("warren: set up in {:.1} s", setup.as_secs_f64());
     let interrupt = Interrupt::install()?;
     options.stop = interrupt.flag();
     let ui = Ui::start(options.snapshot.clone(), interrupt, args.no_ui);
@@ -41,7 +45,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     }
     let end = ended.map_err(CliError::from)?;
     if kept {
-        print!("{}", last_words(&end));
+        print!("{}", last_words(&end, setup));
     } else {
         println!("ended before the first sequence was tested: nothing is kept");
     }
@@ -96,8 +100,8 @@ fn exit(reason: EndReason) -> Exit {
     }
 }
 
-/// What is printed when all is over, with learning apart from fuzzing.
-fn last_words(end: &FuzzEnd) -> String {
+/// What is printed when all is over, with set-up and learning apart from fuzzing.
+fn last_words(end: &FuzzEnd, setup: Duration) -> String {
     let why = match end.reason {
         EndReason::Stopped => "ended by the user",
         EndReason::TimeLimit => "ended at -V",
@@ -107,11 +111,12 @@ fn last_words(end: &FuzzEnd) -> String {
         EndReason::Hang => "ended at a hang (--exit-on-bug)",
     };
     format!(
-        "{why}: {} sequences tested, {} runs, {:.1} s fuzzing after {:.1} s learning\n\
+        "{why}: {} sequences tested, {} runs, {:.1} s fuzzing after {:.1} s set-up and {:.1} s learning\n\
          findings {}, hangs {}; everything is in {}\n",
         end.sequences,
         end.execs,
         end.fuzz_time.as_secs_f64(),
+        setup.as_secs_f64(),
         end.learning_time.as_secs_f64(),
         end.findings,
         end.hangs,
@@ -177,6 +182,25 @@ mod tests {
         std::fs::remove_file(root.join("notes.txt")).unwrap();
         discard(&root);
         assert!(!dir.path().join("out").exists());
+    }
+
+    #[test]
+    fn the_last_words_tell_set_up_learning_and_fuzzing_apart() {
+        let end = FuzzEnd {
+            reason: EndReason::SequenceLimit,
+            sequences: 5,
+            execs: 11,
+            findings: 1,
+            hangs: 0,
+            folder: "out/t/default".into(),
+            fuzz_time: Duration::from_secs(20),
+            learning_time: Duration::from_secs(9),
+        };
+        let text = last_words(&end, Duration::from_millis(1500));
+        assert!(
+            text.contains("20.0 s fuzzing after 1.5 s set-up and 9.0 s learning"),
+            "{text}"
+        );
     }
 
     #[test]

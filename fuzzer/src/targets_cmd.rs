@@ -7,7 +7,7 @@ use warren_executor::target::{Target, list_targets, load_target, target_folders}
 /// Runs the verb.
 ///
 /// # Errors
-/// No target anywhere.
+/// Exit 2: no target anywhere, as for a target that is not there.
 pub fn run(args: &TargetsArgs) -> Result<Exit, CliError> {
     let summaries = list_targets(args.targets.as_deref());
     if summaries.is_empty() {
@@ -15,7 +15,7 @@ pub fn run(args: &TargetsArgs) -> Result<Exit, CliError> {
             .iter()
             .map(|f| f.display().to_string())
             .collect();
-        return Err(CliError::setup(format!(
+        return Err(CliError::usage(format!(
             "no targets: looked for */target.toml in {}\n  name the folder with --targets",
             looked.join(", ")
         )));

@@ -101,6 +101,19 @@ fn a_folder_that_holds_a_campaign_is_refused_before_set_up() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_written_to_is_refused_before_set_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = file(&dir, "file", "x");
+    let (code, _, err) = said(&warren(&["fuzz", "canary", "-o", &out]));
+    assert_eq!(code, Some(1), "{err}");
+    assert!(
+        err.contains(&out) && err.contains("choose another folder with -o"),
+        "{err}"
+    );
+    assert!(!err.contains("setting up"), "{err}");
+}
+
+#[test]
 fn replay_says_what_is_wrong_with_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let table = [
@@ -139,7 +152,7 @@ fn targets_lists_and_says_where_it_looked() {
         "--targets",
         empty.path().to_str().unwrap(),
     ]));
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(
         err.contains("target.toml") && err.contains("--targets"),
         "{err}"

@@ -53,10 +53,10 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Whether a new campaign may be written there; for a check before a long set-up.
+    /// Whether a new campaign may and can be written there; for a check before a long set-up. Leaves nothing behind.
     ///
     /// # Errors
-    /// `HoldsCampaign`.
+    /// `HoldsCampaign`; I/O with the path when the folder cannot be made or written to.
     pub fn check(out: &Path, instance: &str) -> Result<(), FuzzError> {
         let root = out.join(instance);
         match MARKERS.iter().find(|m| root.join(m).exists()) {
@@ -64,7 +64,7 @@ impl Folder {
                 folder: root,
                 marker: (*marker).to_owned(),
             }),
-            None => Ok(()),
+            None => writable(&root),
         }
     }
 
@@ -112,6 +112,26 @@ impl Folder {
             self.reproduce(&self.root.join("crashes/<file>")),
         )
     }
+}
+
+/// Makes the folder, writes one block into it, and takes away what was made.
+fn writable(root: &Path) -> Result<(), FuzzError> {
+    // Deepest first.
+    let made: Vec<&Path> = root
+        .ancestors()
+        .take_while(|p| !p.as_os_str().is_empty() && !p.exists())
+        .collect();
+    let probe = root.join(format!(".probe.{}", std::process::id()));
+    let result = fs::create_dir_all(root)
+        .map_err(io("making the campaign folder", root))
+        .and_then(|()| {
+            fs::write(&probe, [0; 4096]).map_err(io("writing into the campaign folder", root))
+        });
+    let _ = fs::remove_file(&probe);
+    for folder in made {
+        let _ = fs::remove_dir(folder);
+    }
+    result
 }
 
 /// A line for a shell: words with other than harmless characters in single quotes.
@@ -208,6 +228,20 @@ mod tests {
         // Another instance beside it is no conflict.
         options.instance = "second".into();
         Folder::create(&options, 9).unwrap();
+    }
+
+    #[test]
+    fn a_folder_is_tried_before_it_is_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        Folder::check(&dir.path().join("a/b"), "default").unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let file = dir.path().join("file");
+        fs::write(&file, "x").unwrap();
+        for out in [file.clone(), file.join("below")] {
+            let text = Folder::check(&out, "default").unwrap_err().to_string();
+            assert!(text.contains("making the campaign folder"), "{text}");
+            assert!(text.contains("choose another folder with -o"), "{text}");
+        }
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub enum FuzzError {
     /// The CLI exits 2.
     #[error("{0}")]
     Usage(String),
-    #[error("{doing} {path}: {source}")]
+    #[error("{doing} {path}: {source}{}", remedy(.source))]
     Io {
         doing: &'static str,
         path: PathBuf,
@@ -123,8 +123,42 @@ pub enum FuzzError {
     Cluster(String),
     #[error("learning: {0}")]
     Learning(String),
+    /// Writing into the campaign folder from inside the framework.
+    #[error("{doing}: {source}{}", remedy(.source))]
+    Disk {
+        doing: String,
+        source: std::io::Error,
+    },
     #[error("the fuzzing framework refused: {0}")]
-    Framework(#[from] libafl::Error),
+    Framework(#[source] libafl::Error),
+}
+
+impl From<libafl::Error> for FuzzError {
+    fn from(e: libafl::Error) -> Self {
+        match e {
+            // The store names the file; LibAFL's own queue entries carry no name.
+            libafl::Error::OsError(source, doing, _) if doing.starts_with("writing ") => {
+                FuzzError::Disk { doing, source }
+            }
+            libafl::Error::OsError(source, ..) => FuzzError::Disk {
+                doing: "writing into the campaign folder".into(),
+                source,
+            },
+            e => FuzzError::Framework(e),
+        }
+    }
+}
+
+/// The way out, where the error has one.
+fn remedy(e: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind as K;
+    match e.kind() {
+        K::StorageFull | K::QuotaExceeded => "\n  free space or choose another folder with -o",
+        K::PermissionDenied | K::ReadOnlyFilesystem | K::NotADirectory | K::AlreadyExists => {
+            "\n  choose another folder with -o"
+        }
+        _ => "",
+    }
 }
 
 impl Default for FaultSet {
@@ -227,6 +261,32 @@ impl FuzzOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_says_the_way_out_whoever_met_it() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let table = [
+            (
+                libafl::Error::os_error(full(), "writing out/runs/000001.run"),
+                "writing out/runs/000001.run: ",
+                "free space",
+            ),
+            (
+                libafl::Error::from(full()),
+                "writing into the campaign folder: ",
+                "free space",
+            ),
+            (
+                libafl::Error::illegal_state("else"),
+                "the fuzzing framework refused: ",
+                "else",
+            ),
+        ];
+        for (e, start, part) in table {
+            let text = FuzzError::from(e).to_string();
+            assert!(text.starts_with(start) && text.contains(part), "{text}");
+        }
+    }
 
     #[test]
     fn fault_sets() {

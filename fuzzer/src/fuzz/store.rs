@@ -1,6 +1,7 @@
 //! The feedback that keeps nothing by itself: when another one keeps a run, it writes `runs/<id>.run` (before LibAFL writes the
 //! queue entry) and gives the entry AFL's name.
 
+use super::options::FuzzError;
 use super::session::Clock;
 use crate::campaign::{EntryName, Folder, StoredRun, names};
 use libafl::corpus::{Corpus, Testcase};
@@ -77,9 +78,18 @@ where
             record: run.record().clone(),
             trace: run.trace().clone(),
         };
-        stored
-            .write(&self.folder.runs())
-            .map_err(|e| Error::illegal_state(e.to_string()))?;
+        stored.write(&self.folder.runs()).map_err(|e| match e {
+            // Comes out again as `FuzzError::Disk`.
+            FuzzError::Io {
+                doing,
+                path,
+                source,
+            } => Error::os_error(
+                source,
+                format!("writing a kept run: {doing} {}", path.display()),
+            ),
+            other => Error::illegal_state(other.to_string()),
+        })?;
         let name = EntryName {
             id,
             src: parent,
