@@ -46,7 +46,9 @@ impl Interrupt {
         }
         drop(first);
         if !ui::is_drawing() {
-            eprintln!("warren: ending after this run (Ctrl-C again ends at once)");
+            eprintln!(
+                "warren: ending; the run that is going on is cut off and does not count (Ctrl-C again ends at once)"
+            );
         }
     }
 

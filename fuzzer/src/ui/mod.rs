@@ -106,7 +106,9 @@ fn run_screen(
         let _ = snapshot.drain_lines();
         let mut now = snapshot.get();
         if interrupt.asked() && now.message.is_empty() {
-            now.message = "ending after this run; once more (q or Ctrl-C) ends at once".to_owned();
+            now.message =
+                "ending: the present run is cut off; once more (q or Ctrl-C) ends at once"
+                    .to_owned();
         }
         terminal.draw(|frame| draw(frame, &now, Instant::now(), coloured))?;
         if !event::poll(FRAME)? {
