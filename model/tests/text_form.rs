@@ -70,6 +70,18 @@ fn every_refusal_names_fault_key_and_remedy() {
             "[[fault]]\nkind = \"partition-start\"\nwho = { cut = [] }\n[fault.at]\nkind = \"send\"\n",
             "key `who.cut`: empty",
         ),
+        (
+            "[[fault]]\nkind = \"crash\"\nwho = \"c1\"\n[fault.at]\nkind = \"send\"\n",
+            "a crash or reboot takes node = \"a node\"",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nwho = { cut = [\"c1\"] }\n[fault.at]\nkind = \"send\"\n",
+            "key `who`: means nothing for a crash: write node",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nat = \"once\"\n",
+            "expected a [fault.at] table",
+        ),
         ("[[fault]]\nkind = \"crash\"\n", "key `at`: missing"),
         (
             "[[fault]]\nkind = \"crash\"\n[fault.at]\nwhen = \"at-once\"\n",
@@ -103,6 +115,7 @@ fn every_refusal_names_fault_key_and_remedy() {
             error.contains(wanted),
             "for\n{body}\nexpected `{wanted}` in\n{error}"
         );
+        assert!(!error.contains("struct "), "names of ours in\n{error}");
     }
     let old = FaultSequence::from_text("version = 7\ntarget = \"t\"\n")
         .unwrap_err()

@@ -53,7 +53,7 @@ fn cold() -> String {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a [[fault]] table")]
 struct FaultText {
     kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,10 @@ struct FaultText {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table who = { cut = [\"a node\"] }, which only a partition-start takes (a crash or reboot takes node = \"a node\")"
+)]
 struct WhoText {
     cut: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,7 +85,10 @@ struct WhoText {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a [fault.at] table (a point, a pattern, or when = \"at-once\")"
+)]
 struct AtText {
     /// `at-once` or `joined`; absent for points.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,10 +253,15 @@ impl FaultText {
             ("who", self.who.is_some(), start),
         ] {
             if present && !allowed {
+                let instead = if aims && key == "who" {
+                    "write node = \"a node\""
+                } else {
+                    "remove it"
+                };
                 return Err(wrong(
                     index,
                     key,
-                    format!("means nothing for a {}: remove it", self.kind),
+                    format!("means nothing for a {}: {instead}", self.kind),
                 ));
             }
         }
