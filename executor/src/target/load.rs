@@ -93,7 +93,7 @@ pub fn load_target(
     }
     t.end()?;
 
-    let groups = groups(&mut top, &order)?;
+    let groups = groups(&mut top, &order, &folders)?;
     let total: usize = groups.iter().map(|g| g.count).sum();
     if total > 64 {
         return Err(top.wrong(
@@ -320,7 +320,11 @@ fn group_order(origins: &Origins) -> Vec<String> {
     names
 }
 
-fn groups(top: &mut Section<'_>, order: &[String]) -> Result<Vec<Group>, TargetError> {
+fn groups(
+    top: &mut Section<'_>,
+    order: &[String],
+    folders: &[PathBuf],
+) -> Result<Vec<Group>, TargetError> {
     let mut table = top.table("group", "write at least one [group.<name>]")?;
     let mut sections = table.rest_tables()?;
     if sections.is_empty() {
@@ -376,7 +380,7 @@ fn groups(top: &mut Section<'_>, order: &[String]) -> Result<Vec<Group>, TargetE
         let jvm = s.strings("jvm")?;
         let args = s.strings("args")?;
         let main = s.opt_string("main")?;
-        let files = match s.opt_table("files")? {
+        let files: Vec<(String, PathBuf)> = match s.opt_table("files")? {
             None => Vec::new(),
             Some(mut f) => {
                 let list = f.rest_texts()?;
@@ -394,6 +398,18 @@ fn groups(top: &mut Section<'_>, order: &[String]) -> Result<Vec<Group>, TargetE
                     .collect()
             }
         };
+        for (path, template) in &files {
+            if !folders
+                .iter()
+                .any(|f| f.join("conf").join(template).is_file())
+            {
+                return Err(s.wrong(
+                    "files",
+                    format!("template `{}` of `{path}` is not in conf/", template.display()),
+                    "create it in the conf/ folder beside target.toml (or its base's), or write the name of one that is there",
+                ));
+            }
+        }
         s.end()?;
         groups.push(Group {
             name,

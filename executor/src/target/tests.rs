@@ -65,7 +65,8 @@ stack = "*.ping"
 /// A folder of targets with one good target and its dictionary.
 fn folder(toml: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    fs::create_dir_all(dir.path().join("targets/toy")).unwrap();
+    fs::create_dir_all(dir.path().join("targets/toy/conf")).unwrap();
+    fs::write(dir.path().join("targets/toy/conf/conf.in"), "").unwrap();
     fs::create_dir_all(dir.path().join("dictionaries")).unwrap();
     fs::write(dir.path().join("targets/toy/target.toml"), toml).unwrap();
     fs::write(dir.path().join("dictionaries/toy.dict"), DICT).unwrap();
@@ -277,6 +278,13 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "promise",
         ),
         ("[ready]\nport = 7", "", "ready", "missing", "[ready]"),
+        (
+            "\"conf.in\"",
+            "\"cnf.in\"",
+            "group.zeta.files",
+            "template `cnf.in` of `conf` is not in conf/",
+            "create it",
+        ),
     ];
     for (from, to, key, problem, remedy) in table {
         let dir = folder(&GOOD.replacen(from, to, 1));
