@@ -3,14 +3,14 @@
 use super::Runner;
 use super::archives::Archives;
 use super::cluster::CLASS_LIST;
-use super::flow::Flow;
+use super::flow::{Flow, Went};
 use super::options::{RunError, RunOptions};
 use crate::link::{NodeReading, occ_key};
 use crate::slot::now_ns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use warren_model::{FaultSequence, RunProduct, StackId};
+use warren_model::{FaultSequence, RunProduct, RunRecord, StackId};
 
 /// How long the idle cluster is watched.
 const IDLE: Duration = Duration::from_secs(5);
@@ -58,13 +58,8 @@ fn watch(runner: &Runner) -> Result<Vec<StackId>, RunError> {
     let mut product = RunProduct::default();
     let list_classes = !Archives::settled(runner.prepared());
     let stacks = runner.with_drive(&slot, &sequence, &options, list_classes, began, |drive| {
-        Flow::new(drive, &mut product).boot(&sequence)?;
-        if let Some(why) = product
-            .record
-            .not_stable
-            .take()
-            .or(product.record.workload_error.take())
-        {
+        let went = Flow::new(drive, &mut product).boot(&sequence)?;
+        if let Some(why) = why_not(went, &mut product.record) {
             return Err(RunError::io("learning background stacks", why));
         }
         let wait = |drive: &mut super::drive::Drive<'_, '_>, d: Duration| {
@@ -109,10 +104,76 @@ fn watch(runner: &Runner) -> Result<Vec<StackId>, RunError> {
     stacks
 }
 
+/// Why a booted cluster is no use, the cause before what followed from it. None = it is.
+fn why_not(went: Went, record: &mut RunRecord) -> Option<String> {
+    let said = record
+        .workload_error
+        .take()
+        .or_else(|| record.not_stable.take());
+    said.or_else(|| {
+        (went == Went::Ends).then(|| {
+            record
+                .warnings
+                .pop()
+                .unwrap_or_else(|| "the cluster did not start".into())
+        })
+    })
+}
+
 fn totals(cluster: &super::cluster::Cluster<'_>) -> Vec<BTreeMap<u64, u64>> {
     cluster
         .nodes
         .iter()
         .map(|n| n.page.totals().into_iter().collect())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_shown_before_what_followed() {
+        type Case<'a> = (
+            Went,
+            Option<&'a str>,
+            Option<&'a str>,
+            &'a [&'a str],
+            Option<&'a str>,
+        );
+        let table: [Case<'_>; 5] = [
+            (Went::On, None, None, &["slow"], None),
+            (
+                Went::Ends,
+                Some("no main"),
+                Some("no node"),
+                &[],
+                Some("no main"),
+            ),
+            (Went::On, None, Some("no node"), &[], Some("no node")),
+            (
+                Went::Ends,
+                None,
+                None,
+                &["over the limit"],
+                Some("over the limit"),
+            ),
+            (
+                Went::Ends,
+                None,
+                None,
+                &[],
+                Some("the cluster did not start"),
+            ),
+        ];
+        for (went, workload, unstable, warnings, want) in table {
+            let mut record = RunRecord {
+                workload_error: workload.map(str::to_owned),
+                not_stable: unstable.map(str::to_owned),
+                warnings: warnings.iter().map(|w| (*w).to_owned()).collect(),
+                ..RunRecord::default()
+            };
+            assert_eq!(why_not(went, &mut record).as_deref(), want);
+        }
+    }
 }

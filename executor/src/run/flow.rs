@@ -26,6 +26,27 @@ pub(super) enum Went {
     Ends,
 }
 
+/// Why what a phase waited for did not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missed {
+    /// There is no workload to answer: its end is the cause, whatever else did not come.
+    Workload,
+    /// The run's limit ended the wait, which says nothing about liveness: the same run with more time shows whether it hangs.
+    Limit,
+    /// The phase's own, shorter patience ran out: the cluster is not live.
+    Patience,
+}
+
+impl Missed {
+    fn of(workload_gone: bool, over_limit: bool) -> Self {
+        match (workload_gone, over_limit) {
+            (true, _) => Missed::Workload,
+            (false, true) => Missed::Limit,
+            (false, false) => Missed::Patience,
+        }
+    }
+}
+
 /// One run that is under way.
 pub(super) struct Flow<'d, 'r, 'a> {
     pub drive: &'d mut Drive<'r, 'a>,
@@ -153,9 +174,22 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 )
             })
             .collect();
-        self.product.record.not_stable =
-            Some(format!("start: not serving: {}", waiting.join(", ")));
-        self.ends("start")
+        self.missed("start", &format!("not serving: {}", waiting.join(", ")))
+    }
+
+    /// The run ends because something did not come: a liveness failure only where not the run's limit ended the wait.
+    fn missed(&mut self, what: &str, why: &str) -> Went {
+        let record = &mut self.product.record;
+        match Missed::of(self.drive.workload_gone.is_some(), self.drive.over()) {
+            Missed::Workload => {}
+            Missed::Limit => record
+                .warnings
+                .push(format!("over the limit in {what}: {why}")),
+            Missed::Patience => {
+                record.not_stable.get_or_insert(format!("{what}: {why}"));
+            }
+        }
+        self.ends(what)
     }
 
     /// The run ends early: says why in the record.
@@ -192,11 +226,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             _ => times.finale += took,
         }
         if !done || !self.drive.cluster.workload_page.done(command) {
-            if self.product.record.not_stable.is_none() && self.drive.workload_gone.is_none() {
-                self.product.record.not_stable =
-                    Some(format!("{phase}: the workload did not answer in time"));
-            }
-            return Ok(self.ends(phase.as_str()));
+            return Ok(self.missed(phase.as_str(), "the workload did not answer in time"));
         }
         if self.drive.cluster.workload_page.error() && self.product.record.workload_error.is_none()
         {
@@ -425,11 +455,11 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                     why = format!("{} does not serve", waiting.join(", "));
                 }
             }
-            if now_ns() >= until {
-                self.product.record.not_stable = Some(format!("{what}: {why}"));
+            if now_ns() > until {
                 if self.drive.over() {
-                    return Ok(self.ends(what));
+                    return Ok(self.missed(what, &why));
                 }
+                self.product.record.not_stable = Some(format!("{what}: {why}"));
                 return Ok(Went::On);
             }
             if self
@@ -516,4 +546,25 @@ fn cpu_ms(init: i32) -> u64 {
         .sum();
     // USER_HZ is 100 on every Linux that Java runs on.
     ticks * 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_phases_own_patience_speaks_of_liveness() {
+        for (workload_gone, over_limit, want) in [
+            (false, false, Missed::Patience),
+            (false, true, Missed::Limit),
+            (true, false, Missed::Workload),
+            (true, true, Missed::Workload),
+        ] {
+            assert_eq!(
+                Missed::of(workload_gone, over_limit),
+                want,
+                "{workload_gone} {over_limit}"
+            );
+        }
+    }
 }
