@@ -63,6 +63,14 @@ pub enum Violation {
     NoCutOpen,
     #[error("`{0}` is no node of this cluster")]
     Unknown(String),
+    #[error("`{name}` is no {what} of this cluster; known: {known}")]
+    NoSuch {
+        /// `node` or `role`.
+        what: &'static str,
+        name: String,
+        /// All there are, for people.
+        known: String,
+    },
     #[error("a cut needs two sides that share no node")]
     Sides,
     #[error("`{0}` stands for a node only when the fault comes")]

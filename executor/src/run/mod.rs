@@ -12,6 +12,7 @@ mod flow;
 mod options;
 mod prober;
 mod questions;
+mod request;
 mod templates;
 mod watcher;
 
@@ -31,8 +32,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{
-    ClusterShape, ClusterState, CrashStyle, CutHow, Fault, FaultSequence, Rules, RunProduct,
-    RunRecord, StackId, Who,
+    ClusterShape, CrashStyle, CutHow, Fault, FaultSequence, Rules, RunProduct, RunRecord, StackId,
 };
 
 /// Bytes of a coverage map unless a target needs more.
@@ -252,62 +252,10 @@ impl Runner {
                 target: target.clone(),
             });
         }
-        let mut state = ClusterState::default();
-        for (i, f) in sequence.faults.iter().enumerate() {
-            if !resolved(&f.fault) {
-                // Roles and peers are known only when the fault comes: the controller asks then.
-                break;
-            }
-            let executing = match &f.at {
-                warren_model::At::Exact(p) => Some(&p.node),
-                _ => None,
-            };
-            if executing.is_none() && needs_executing(&f.fault) {
-                break;
-            }
-            let mut shape = self.shape.clone();
-            shape.max_faults = shape.max_faults.max(sequence.faults.len());
-            match shape.apply(&state, executing, &f.fault) {
-                Ok(next) => state = next,
-                Err(violation @ warren_model::Violation::Unresolved(_)) => {
-                    let _ = violation;
-                    break;
-                }
-                Err(violation) => {
-                    return Err(RunError::Illegal {
-                        index: i + 1,
-                        violation,
-                    });
-                }
-            }
-        }
-        Ok(())
+        let t = self.prepared.target();
+        let roles = request::known_roles(t.dictionary.role_names(), t.role.is_some(), &t.lead);
+        request::check(sequence, &self.shape, roles.as_deref())
     }
-}
-
-fn resolved(fault: &Fault) -> bool {
-    match fault {
-        Fault::Crash { who, .. } | Fault::Reboot { who } => !matches!(who, Who::Role(_)),
-        Fault::PartitionStart { who, .. } => who
-            .cut
-            .iter()
-            .chain(&who.from)
-            .chain(&who.bridge)
-            .all(|m| matches!(m, warren_model::Member::Node(_))),
-        Fault::PartitionStop => true,
-    }
-}
-
-fn needs_executing(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::Crash {
-            who: Who::Executing,
-            ..
-        } | Fault::Reboot {
-            who: Who::Executing
-        }
-    )
 }
 
 /// A sequence that needs kernel rules where there are none is refused, never changed silently.
