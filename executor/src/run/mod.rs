@@ -25,7 +25,7 @@ use crate::slot::{Level, Slot, SlotConfig};
 use cluster::Cluster;
 use drive::Drive;
 use flow::Flow;
-use prober::Prober;
+use prober::{Prober, StopOnDrop};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -228,7 +228,9 @@ impl Runner {
             crate::slot::now_ns(),
         );
         std::thread::scope(|scope| {
-            let asking = scope.spawn(|| prober.work(slot, &questions));
+            // Ends the asking thread also when `work` panics: the scope waits for it.
+            let _stop = StopOnDrop(&prober);
+            scope.spawn(|| prober.work(slot, &questions));
             let mut drive = Drive::new(
                 &mut cluster,
                 controller,
@@ -236,10 +238,7 @@ impl Runner {
                 began,
                 sequence.faults.len(),
             );
-            let result = work(&mut drive);
-            prober.stop();
-            let _ = asking.join();
-            result
+            work(&mut drive)
         })
     }
 

@@ -60,6 +60,37 @@ impl Prober {
     }
 }
 
+/// Ends [`Prober::work`] when it goes out of scope, on a panic too.
+pub(super) struct StopOnDrop<'a>(pub &'a Prober);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_the_scope_ends_the_asking() {
+        let prober = Prober::default();
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            std::thread::scope(|scope| {
+                let _stop = StopOnDrop(&prober);
+                scope.spawn(|| {
+                    while !prober.stop.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+                std::panic::resume_unwind(Box::new("a bug of ours"));
+            });
+        }));
+        assert!(ended.is_err(), "the scope came to its end");
+    }
 }
