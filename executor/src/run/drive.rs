@@ -159,6 +159,10 @@ impl<'r, 'a> Drive<'r, 'a> {
         self.work()?;
         if now.saturating_sub(self.last_tick) >= TICK_NS {
             self.last_tick = now;
+            // Its processes died unseen with it: nothing that could still be waited for will come.
+            if let Some(said) = self.cluster.slot.lost() {
+                return Err(RunError::Slot(format!("slot init has ended{said}")));
+            }
             self.look_for_answers();
             for (i, role) in self.cluster.changed_roles() {
                 let name = self.cluster.nodes[i].name.clone();

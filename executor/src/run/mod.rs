@@ -170,13 +170,16 @@ impl Runner {
                 sequence: Some(sequence.clone()),
                 ..RunRecord::default()
             },
+            // Of this size also when the slot is lost before anything was collected.
+            coverage: vec![0; self.config.map_size],
             ..RunProduct::default()
         };
-        self.with_drive(&slot, sequence, options, false, began, |drive| {
+        let made = self.with_drive(&slot, sequence, options, false, began, |drive| {
             product.record.times.slot = ms(began);
             let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
             Flow::new(drive, &mut product).run(sequence, check_map)
-        })?;
+        });
+        void_if_lost(made, slot.lost(), &mut product.record)?;
         if product.coverage.iter().any(|b| *b != 0) {
             self.map_fills.store(true, Ordering::Relaxed);
         }
@@ -257,6 +260,21 @@ impl Runner {
     }
 }
 
+/// A slot that failed under a run says nothing about the target: the run is void and is made again. Any other error stays one.
+fn void_if_lost(
+    made: Result<(), RunError>,
+    lost: Option<String>,
+    record: &mut RunRecord,
+) -> Result<(), RunError> {
+    let why = match (made, lost) {
+        (_, Some(said)) => format!("slot lost: slot init has ended{said}"),
+        (Err(RunError::Slot(why)), None) => format!("slot lost: {why}"),
+        (made, None) => return made,
+    };
+    record.void.get_or_insert(why);
+    Ok(())
+}
+
 /// A sequence that needs kernel rules where there are none is refused, never changed silently.
 fn refuse_kernel_faults(sequence: &FaultSequence, why: &str) -> Result<(), RunError> {
     for (i, f) in sequence.faults.iter().enumerate() {
@@ -281,4 +299,47 @@ fn refuse_kernel_faults(sequence: &FaultSequence, why: &str) -> Result<(), RunEr
 
 fn ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_failed_makes_the_run_void_and_nothing_else_does() {
+        let slot = || Err(RunError::Slot("asking: no answer".into()));
+        let io = || Err(RunError::io("writing", "no such file"));
+        type Case = (
+            Result<(), RunError>,
+            Option<&'static str>,
+            Option<&'static str>,
+        );
+        let table: Vec<Case> = vec![
+            (Ok(()), None, Some("")),
+            (
+                Ok(()),
+                Some(" (killed)"),
+                Some("slot init has ended (killed)"),
+            ),
+            (slot(), None, Some("asking: no answer")),
+            (slot(), Some(""), Some("slot init has ended")),
+            // Files of a lost slot are gone with it.
+            (io(), Some(""), Some("slot init has ended")),
+            (io(), None, None),
+        ];
+        for (i, (made, lost, want)) in table.into_iter().enumerate() {
+            let mut record = RunRecord::default();
+            let answer = void_if_lost(made, lost.map(str::to_owned), &mut record);
+            assert_eq!(answer.is_ok(), want.is_some(), "case {i}");
+            let void = record.void.unwrap_or_default();
+            assert_eq!(void.is_empty(), want.is_none_or(str::is_empty), "case {i}");
+            assert!(void.contains(want.unwrap_or_default()), "case {i}: {void}");
+        }
+        let mut stopped = RunRecord {
+            void: Some("stopped".into()),
+            ..RunRecord::default()
+        };
+        assert!(void_if_lost(Ok(()), Some(String::new()), &mut stopped).is_ok());
+        assert_eq!(stopped.void.as_deref(), Some("stopped"));
+    }
 }

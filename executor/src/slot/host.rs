@@ -143,6 +143,11 @@ impl Slot {
         self.host_pid
     }
 
+    /// Slot init's last words (` (...)`, or nothing) once it has ended, and everything in the slot with it. None = it lives.
+    pub fn lost(&self) -> Option<String> {
+        self.shared.lock().lost.clone()
+    }
+
     /// Starts a process. It has been exec'ed when this returns.
     ///
     /// # Errors
