@@ -357,6 +357,8 @@ fn constraints_stop_the_rest() {
     assert_eq!(c.on(claim(2, 3, 1, 0), 0), [go_on(2), Action::Finished]);
     let why = c.not_injected().unwrap();
     assert_eq!((why.index, why.reason.as_str()), (2, "constraint"));
+    // By this the claim is known as one that no fault came of.
+    assert!(c.finished() && c.current() == 2);
     assert!(why.detail.contains("at most 2"), "{}", why.detail);
 }
 

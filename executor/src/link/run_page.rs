@@ -98,6 +98,22 @@ impl RunPage {
         }
     }
 
+    /// Marks a claim that a thread won, and that no fault came of, as cancelled: later events of the interval are then not taken as
+    /// passed while a thread was held. Does nothing to any other claim; release the thread first.
+    pub fn withdraw(&self, fault: usize) {
+        let index = fault as u64 + 1;
+        let seen = self.0.get(HELD);
+        if seen & 0xffff_ffff == index {
+            // If it was changed meanwhile, it is another fault's claim.
+            let _ = self.0.word(HELD).compare_exchange(
+                seen,
+                CANCELLED << 32 | index,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+        }
+    }
+
     /// Lets threads held for faults up to `fault` go; the action is for this one.
     pub fn release(&self, fault: usize, action: ReleaseAction) {
         let code = match action {
@@ -142,5 +158,20 @@ mod tests {
         assert_eq!(p.cancel(1), Ok(()));
         assert_eq!(p.claim(), Claim::Cancelled { fault: 1 });
         assert_eq!(p.cancel(1), Ok(()), "twice is once");
+    }
+
+    #[test]
+    fn only_the_claim_meant_is_withdrawn() {
+        for (held, fault, want) in [
+            (2 << 32 | 1, 0, Claim::Cancelled { fault: 0 }),
+            (2 << 32 | 2, 0, Claim::Node { node: 1, fault: 1 }),
+            (0, 0, Claim::None),
+            (CANCELLED << 32 | 1, 0, Claim::Cancelled { fault: 0 }),
+        ] {
+            let (_d, p) = page();
+            p.0.set(HELD, held);
+            p.withdraw(fault);
+            assert_eq!(p.claim(), want, "{held:#x}");
+        }
     }
 }

@@ -429,6 +429,10 @@ impl<'r, 'a> Drive<'r, 'a> {
                     Release::Lose => ReleaseAction::Lose,
                 };
                 self.cluster.run_page.release(fault, action);
+                // Refused or too late: no fault comes of this claim, so nothing from now on happens during it.
+                if self.controller.finished() && fault >= self.controller.current() {
+                    self.cluster.run_page.withdraw(fault);
+                }
             }
             Action::Cancel { fault } => {
                 // If a thread was first, its claim is seen at the next turn.
