@@ -14,6 +14,7 @@ mod prober;
 mod questions;
 mod request;
 mod templates;
+mod urgent;
 mod watcher;
 
 pub use background::learn_background;
@@ -234,6 +235,7 @@ impl Runner {
             // Ends the asking thread also when `work` panics: the scope waits for it.
             let _stop = StopOnDrop(&prober);
             scope.spawn(|| prober.work(slot, &questions));
+            let _urgent = urgent::urgent();
             let mut drive = Drive::new(
                 &mut cluster,
                 controller,

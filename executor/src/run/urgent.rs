@@ -1,0 +1,52 @@
+//! The thread that watches for held points runs before all others while a run lasts, where the system allows it.
+//!
+//! Called by `run` around the controller's loop. From "point reached" to SIGKILL counts in ms, and on a machine whose cores are
+//! busy with starting JVMs an ordinary thread may wait that long for its turn (8 ms seen). The loop sleeps between its looks,
+//! so it starves nobody. Without the right (levels 2 and 3 as an ordinary user) nothing changes and nothing is said.
+
+/// Undoes the change when dropped.
+pub(super) struct Urgent(bool);
+
+/// Round-robin real-time scheduling, lowest priority, for the calling thread; children do not inherit it.
+pub(super) fn urgent() -> Urgent {
+    Urgent(schedule(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1))
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        if self.0 {
+            schedule(libc::SCHED_OTHER, 0);
+        }
+    }
+}
+
+fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
+    let param = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: pid 0 is the calling thread; the kernel only reads `param`, which lives through the call.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const param) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_change_is_undone() {
+        // SAFETY: asks for the policy of the calling thread.
+        let policy = || unsafe { libc::sched_getscheduler(0) };
+        let before = policy();
+        let held = urgent();
+        let raised = held.0;
+        if raised {
+            assert_eq!(
+                policy() & !libc::SCHED_RESET_ON_FORK,
+                libc::SCHED_RR,
+                "the call succeeded, so the policy is in force"
+            );
+        }
+        drop(held);
+        assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, before);
+    }
+}
