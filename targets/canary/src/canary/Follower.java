@@ -178,6 +178,7 @@ final class Follower {
                 known = node.log.holds(waiter.request);
             }
             if (!known) {
+                waiter.again();
                 sendBig(waiter);
             }
         }

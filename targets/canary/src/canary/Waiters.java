@@ -13,15 +13,21 @@ final class Waiters {
         /** Set for a value that is sent to the leader in parts: it is sent again after a rejoin. */
         final Entry big;
         private String answer;
+        private boolean again;
 
         Waiter(long request, Entry big) {
             this.request = request;
             this.big = big;
         }
 
+        /** What was sent before may have been taken: from now on a refusal says nothing about it. */
+        synchronized void again() {
+            again = true;
+        }
+
         synchronized void answer(String text) {
             if (answer == null) {
-                answer = text;
+                answer = again && text.startsWith("fail ") ? "err sent twice, then " + text : text;
                 notifyAll();
             }
         }
