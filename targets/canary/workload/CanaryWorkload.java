@@ -169,7 +169,6 @@ public final class CanaryWorkload extends Driver {
         Result result;
         switch ((int) (turn % 8)) {
             case 0:
-            case 4:
                 result = write(client, "write", counter(client.index), Long.toString(++mine.counter));
                 break;
             case 1:
@@ -184,6 +183,7 @@ public final class CanaryWorkload extends Driver {
             case 3:
                 result = mine.casVersion < 0 ? read(client, counter(client.index)) : cas(client, mine);
                 break;
+            case 4:
             case 6:
                 result = write(client, "big", "big-" + client.index + "-" + turn, parts(client.index, turn));
                 break;

@@ -8,6 +8,7 @@ import java.io.IOException;
 
 /** Follows one leader: joins, takes what it lacks, then forces and acknowledges every entry. Ends when the link is lost. */
 final class Follower {
+    private static final int PART = 32;
     private final Node node;
     private final String leaderName;
     private Link link;
@@ -213,13 +214,16 @@ final class Follower {
         link.send(m);
     }
 
-    /** Sends a value in three parts. */
+    /** Sends a value in parts of {@link #PART} characters; what is left goes with the last. */
     void sendBig(Waiters.Waiter waiter) throws IOException {
         String value = waiter.big.value;
-        int third = value.length() / 3;
-        sendFirst(waiter.request, value.substring(0, third));
-        sendMore(waiter.request, value.substring(third, 2 * third));
-        sendLast(waiter.request, waiter.big.key, value.substring(2 * third));
+        int sent = Math.min(PART, value.length());
+        sendFirst(waiter.request, value.substring(0, sent));
+        while (value.length() - sent > PART) {
+            sendMore(waiter.request, value.substring(sent, sent + PART));
+            sent += PART;
+        }
+        sendLast(waiter.request, waiter.big.key, value.substring(sent));
     }
 
     private void sendFirst(long request, String text) throws IOException {
