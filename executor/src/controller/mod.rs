@@ -15,6 +15,7 @@ pub use plan::make_plans;
 pub use resolve::cuts_link;
 pub use types::{Action, Done, Limits, Release, Seen, SeenPoint, Watch};
 
+use crate::link::Arrivals;
 use resolve::{Begin, aimed, released_by};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use warren_model::{
     At, ClusterShape, ClusterState, CrashStyle, Fault, FaultAt, NodeName, NotInjected, Phase,
 };
 
-/// Silence of the awaited stack after which a smaller n is accepted (design: drift).
+/// Silence of the awaited stack on a node after which that node accepts a smaller n (design: drift).
 const DRIFT_AFTER: u64 = 1_000_000_000;
 
 /// A fault on its way.
@@ -77,9 +78,8 @@ pub struct Controller {
     after_go: bool,
     /// When the wait for the current fault began.
     since: u64,
-    accepted_less: bool,
-    /// Arrivals of the awaited point, as last watched.
-    arrivals: u32,
+    /// Nodes that accept a smaller n for the awaited fault.
+    accept_less: Vec<NodeName>,
     /// Nodes whose ready probe passed since their spawn.
     ready: Vec<NodeName>,
     machine_cut: Vec<NodeName>,
@@ -104,8 +104,7 @@ impl Controller {
             giving_up: None,
             after_go: false,
             since: now,
-            accepted_less: false,
-            arrivals: 0,
+            accept_less: Vec::new(),
             ready: Vec::new(),
             machine_cut: Vec::new(),
             self_exits: Vec::new(),
@@ -253,12 +252,9 @@ impl Controller {
         }
         self.giving_up = None;
         let asked = &self.faults[fault];
-        let drift = match (&asked.at, &at) {
-            (At::Exact(p), Some(s)) if s.point.n != p.n => Some((p.n, s.point.n)),
-            // The event's n counts its own stack; a pattern counts its arrivals apart.
-            (At::Pattern(p), Some(_)) if self.accepted_less && self.arrivals + 1 < p.n => {
-                Some((p.n, self.arrivals + 1))
-            }
+        // The event's n counts its own stack; a pattern counts its arrivals apart.
+        let drift = match (asked_n(&asked.at), &at) {
+            (Some(n), Some(s)) if s.arrival != n => Some((n, s.arrival)),
             _ => None,
         };
         let matched_at = match &at {
@@ -491,8 +487,7 @@ impl Controller {
             return;
         }
         self.since = now;
-        self.accepted_less = false;
-        self.arrivals = 0;
+        self.accept_less.clear();
         if self.current >= self.faults.len() {
             self.finish(out);
         } else if self.acting.is_empty() {
@@ -544,22 +539,23 @@ impl Controller {
         if self.giving_up.is_some() {
             return;
         }
+        let nearest = w.entries.iter().map(|(_, a)| a.n).max().unwrap_or(0);
         if w.stopped {
-            return self.give_up("stopped", "Warren is stopping".into(), w.arrivals, out);
+            return self.give_up("stopped", "Warren is stopping".into(), nearest, out);
         }
         if w.limit {
-            return self.give_up("limit", "the run passed its limit".into(), w.arrivals, out);
+            return self.give_up("limit", "the run passed its limit".into(), nearest, out);
         }
         if !self.after_go {
             return;
         }
         let waited = now.saturating_sub(self.since);
         if w.workload_over {
-            return self.give_up("bound", "the workload ended".into(), w.arrivals, out);
+            return self.give_up("bound", "the workload ended".into(), nearest, out);
         }
         if waited > nanos(self.limits.fault_wait) {
             let detail = format!("waited {} ms", waited / 1_000_000);
-            return self.give_up("bound", detail, w.arrivals, out);
+            return self.give_up("bound", detail, nearest, out);
         }
         let quiet = now.saturating_sub(w.last_event.max(self.since));
         let idle = if self.state.cut.is_some() {
@@ -569,20 +565,28 @@ impl Controller {
         };
         if quiet > nanos(idle) {
             let detail = format!("no event for {} ms", quiet / 1_000_000);
-            return self.give_up("silence", detail, w.arrivals, out);
+            return self.give_up("silence", detail, nearest, out);
         }
-        self.arrivals = w.arrivals;
-        let n = match self.faults.get(self.current).map(|f| &f.at) {
-            Some(At::Exact(p)) => p.n,
-            Some(At::Pattern(p)) => p.n,
-            _ => 1,
-        };
-        let silent = now.saturating_sub(w.last_arrival.max(self.since));
-        if n > 1 && !self.accepted_less && silent > DRIFT_AFTER {
-            self.accepted_less = true;
-            out.push(Action::AcceptLess {
-                fault: self.current,
-            });
+        let n = self.faults.get(self.current).and_then(|f| asked_n(&f.at));
+        if n.is_some_and(|n| n > 1) {
+            self.drift(&w.entries, now, out);
+        }
+    }
+
+    /// Silence is each node's own: where the point came and comes no more, a smaller n is accepted, however lively the others are. A
+    /// node where it never came is no place of the point as long as it comes elsewhere (a follower, for a pattern that means leaders).
+    fn drift(&mut self, entries: &[(NodeName, Arrivals)], now: u64, out: &mut Vec<Action>) {
+        let since = self.since;
+        let silent = |a: &Arrivals| now.saturating_sub(a.last.max(since)) > DRIFT_AFTER;
+        let comes = entries.iter().any(|(_, a)| a.n > 0 && !silent(a));
+        for (node, a) in entries {
+            if silent(a) && (a.n > 0 || !comes) && !self.accept_less.contains(node) {
+                self.accept_less.push(node.clone());
+                out.push(Action::AcceptLess {
+                    fault: self.current,
+                    node: node.clone(),
+                });
+            }
         }
     }
 
@@ -623,6 +627,15 @@ impl Controller {
     fn finish(&mut self, out: &mut Vec<Action>) {
         self.finished = true;
         out.push(Action::Finished);
+    }
+}
+
+/// The occurrence a fault waits for; none for one that waits for no point.
+fn asked_n(at: &At) -> Option<u32> {
+    match at {
+        At::Exact(p) => Some(p.n),
+        At::Pattern(p) => Some(p.n),
+        At::AtOnce | At::Joined(_) => None,
     }
 }
 

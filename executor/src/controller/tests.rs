@@ -88,6 +88,7 @@ fn claim(fault: usize, node: u8, n: u32, t: u64) -> Seen {
             point: point(node, n),
             peer: Some(name(3)),
             event: Some(7),
+            arrival: n,
         }),
     }
 }
@@ -101,6 +102,24 @@ fn dead(node: u8, by_us: bool) -> Seen {
 
 fn quiet() -> Watch {
     Watch::default()
+}
+
+/// Node, arrivals, time of the last in ms.
+fn came(table: &[(u8, u32, u64)]) -> Vec<(NodeName, Arrivals)> {
+    table
+        .iter()
+        .map(|(node, n, ms)| {
+            let last = ms * MS;
+            (name(*node), Arrivals { n: *n, last })
+        })
+        .collect()
+}
+
+fn less(node: u8) -> Action {
+    Action::AcceptLess {
+        fault: 0,
+        node: name(node),
+    }
 }
 
 fn kill(fault: usize, node: u8) -> Action {
@@ -397,7 +416,7 @@ fn ways_to_miss() {
         (
             "silence",
             Watch {
-                arrivals: 4,
+                entries: came(&[(2, 4, 0)]),
                 ..busy(100 * MS)
             },
             2_101 * MS,
@@ -405,7 +424,7 @@ fn ways_to_miss() {
     ];
     for (reason, watch, now) in table {
         let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
-        let arrivals = watch.arrivals;
+        let arrivals = watch.entries.first().map_or(0, |(_, a)| a.n);
         assert_eq!(
             c.on(Seen::Tick(watch), now),
             [Action::Cancel { fault: 0 }],
@@ -467,10 +486,9 @@ fn silence_is_borne_longer_while_a_cut_is_open() {
 
 #[test]
 fn drift_after_a_second_of_silence_of_that_stack() {
-    let watch = |now: u64, arrivals: u32, last: u64| {
+    let watch = |now: u64, n: u32, last: u64| {
         Seen::Tick(Watch {
-            arrivals,
-            last_arrival: last,
+            entries: came(&[(2, n, last)]),
             last_event: now,
             ..Watch::default()
         })
@@ -478,14 +496,11 @@ fn drift_after_a_second_of_silence_of_that_stack() {
     let mut c = start(vec![at(exact(2, 5), crash(Who::Executing))]);
     assert!(c.on(watch(900 * MS, 0, 0), 900 * MS).is_empty());
     assert!(
-        c.on(watch(1500 * MS, 2, 800 * MS), 1500 * MS).is_empty(),
+        c.on(watch(1500 * MS, 2, 800), 1500 * MS).is_empty(),
         "0.7 s of silence"
     );
-    assert_eq!(
-        c.on(watch(1900 * MS, 2, 800 * MS), 1900 * MS),
-        [Action::AcceptLess { fault: 0 }]
-    );
-    assert!(c.on(watch(2000 * MS, 2, 800 * MS), 2000 * MS).is_empty());
+    assert_eq!(c.on(watch(1900 * MS, 2, 800), 1900 * MS), [less(2)]);
+    assert!(c.on(watch(2000 * MS, 2, 800), 2000 * MS).is_empty());
     c.on(claim(0, 2, 3, 2000 * MS), 2000 * MS);
     c.on(dead(2, true), 2001 * MS);
     assert_eq!(c.done()[0].drift, Some((5, 3)));
@@ -495,6 +510,66 @@ fn drift_after_a_second_of_silence_of_that_stack() {
         c.on(watch(1900 * MS, 0, 0), 1900 * MS).is_empty(),
         "the first occurrence cannot drift"
     );
+}
+
+/// A pattern waits on several nodes at once: each is judged by its own silence.
+#[test]
+fn drift_of_a_pattern_is_each_nodes_own() {
+    // (node, arrivals, time of the last in ms) at 1900 ms, GO at 0; who accepts less then.
+    type Case = (&'static str, &'static [(u8, u32, u64)], &'static [u8]);
+    let table: [Case; 6] = [
+        ("it still comes", &[(1, 3, 1000), (2, 2, 1500)], &[]),
+        (
+            "n1 fell silent, n2 did not",
+            &[(1, 3, 800), (2, 2, 1500)],
+            &[1],
+        ),
+        (
+            "where it never came it is not expected while it comes elsewhere",
+            &[(1, 3, 1500), (2, 0, 0)],
+            &[],
+        ),
+        (
+            "nowhere any more: wherever it comes next",
+            &[(1, 3, 800), (2, 0, 0)],
+            &[1, 2],
+        ),
+        ("it never came", &[(1, 0, 0), (2, 0, 0)], &[1, 2]),
+        ("no node waits", &[], &[]),
+    ];
+    let pattern = At::Pattern(warren_model::Pattern {
+        node: None,
+        role: None,
+        frames: vec!["*.x".into()],
+        stack: None,
+        kind: None,
+        place: None,
+        n: 9,
+        phase: Phase::Test,
+    });
+    let now = 1900 * MS;
+    for (what, entries, want) in table {
+        let mut c = start(vec![at(pattern.clone(), crash(Who::Executing))]);
+        let watch = Watch {
+            entries: came(entries),
+            last_event: now,
+            ..Watch::default()
+        };
+        let want: Vec<Action> = want.iter().map(|n| less(*n)).collect();
+        assert_eq!(c.on(Seen::Tick(watch.clone()), now), want, "{what}");
+        assert!(c.on(Seen::Tick(watch), now).is_empty(), "{what}: once");
+    }
+    // The event's n counts its own stack, the drift is in the pattern's numbers.
+    for (arrival, want) in [(4, Some((9, 4))), (9, None)] {
+        let mut c = start(vec![at(pattern.clone(), crash(Who::Executing))]);
+        let mut seen = claim(0, 2, 1, now);
+        if let Seen::Claimed { at: Some(s), .. } = &mut seen {
+            s.arrival = arrival;
+        }
+        c.on(seen, now);
+        c.on(dead(2, true), now + MS);
+        assert_eq!(c.done()[0].drift, want);
+    }
 }
 
 #[test]

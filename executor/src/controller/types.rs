@@ -1,5 +1,6 @@
 //! What the controller sees, what it says, what it remembers: plain data.
 
+use crate::link::Arrivals;
 use std::time::Duration;
 use warren_model::constraints::OpenCut;
 use warren_model::{CutHow, CutWay, FaultAt, IoPoint, NodeName};
@@ -23,6 +24,8 @@ pub struct SeenPoint {
     pub peer: Option<NodeName>,
     /// Index of its event in the node's page.
     pub event: Option<u64>,
+    /// The number by which it matched: an exact point's occurrence, a pattern's arrival on its node.
+    pub arrival: u32,
 }
 
 /// What came in.
@@ -58,10 +61,8 @@ pub enum Seen {
 /// What is watched while a fault is awaited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// Arrivals of the awaited point in this interval.
-    pub arrivals: u32,
-    /// When the last of them came, ns; 0 = none yet.
-    pub last_arrival: u64,
+    /// What came of the awaited point in this interval, on each node whose agent waits for it.
+    pub entries: Vec<(NodeName, Arrivals)>,
     /// When the last event of a non-background stack came, anywhere, ns; 0 = none yet.
     pub last_event: u64,
     /// The workload has ended its traffic or is gone.
@@ -99,8 +100,8 @@ pub enum Action {
     },
     /// Answered by [`Seen::CutGone`].
     Uncut,
-    /// The next occurrence with any n will do.
-    AcceptLess { fault: usize },
+    /// On this node the next occurrence with any n will do.
+    AcceptLess { fault: usize, node: NodeName },
     /// So many faults are done.
     SetCurrent { done: usize },
     /// Threads held for this fault leave.

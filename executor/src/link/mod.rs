@@ -11,7 +11,9 @@ mod run_page;
 mod workload_page;
 
 pub use conf::{AgentConf, write_agent_conf};
-pub use node_page::{CutMode, HeldBy, NodePage, PLAN_MAX, PlanEntry, PlanWhere, Word, occ_key};
+pub use node_page::{
+    Arrivals, CutMode, HeldBy, NodePage, PLAN_MAX, PlanEntry, PlanWhere, Word, occ_key,
+};
 pub use page::SharedPage;
 pub use read::{EventReading, NodeReading, merge_trace};
 pub use run_page::{Claim, ReleaseAction, RunPage};
@@ -19,8 +21,8 @@ pub use workload_page::{Command, WorkloadPage};
 
 use std::path::PathBuf;
 
-/// Version of every layout in this module.
-pub const LAYOUT: u64 = 1;
+/// Version of every layout in this module. 2: arrivals are counted in PLAN, entry by entry, and HELD_N is there.
+pub const LAYOUT: u64 = 2;
 
 /// Why a page cannot be used.
 #[derive(Debug, thiserror::Error)]

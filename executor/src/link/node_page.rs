@@ -6,7 +6,7 @@ use super::{LAYOUT, LinkError, page::SharedPage};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use warren_model::ids::fnv1a;
-use warren_model::{Kind, Phase, Place, StackId};
+use warren_model::{Interval, Kind, Phase, Place, StackId};
 
 const MAGIC: u64 = 0x3147_444e_4e52_4157;
 const PLAN: usize = 4096;
@@ -50,6 +50,7 @@ pub enum Word {
     Role = 25,
     Errors = 26,
     VirtualHeld = 27,
+    HeldN = 28,
 }
 
 /// One fault that waits for points of this node.
@@ -97,6 +98,17 @@ pub struct HeldBy {
     pub t_ns: u64,
     /// Index of its event in the node's EVENTS; none when it did not fit.
     pub event: Option<u64>,
+    /// The number by which it matched: an exact point's occurrence, a pattern's arrival on this node.
+    pub n: u32,
+}
+
+/// What came of one plan entry, as its node's agent counted it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrivals {
+    /// In the interval asked for.
+    pub n: u32,
+    /// When the last of them came, ns; 0 = none yet.
+    pub last: u64,
 }
 
 /// The page of one node, owned by the executor.
@@ -231,6 +243,24 @@ impl NodePage {
             thread: self.word(Word::HeldThread),
             t_ns: self.word(Word::HeldTime),
             event: self.word(Word::HeldEvent).checked_sub(1),
+            n: u32::try_from(self.word(Word::HeldN)).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Arrivals of the entry for fault `index` in an interval; none if this node's plan has no such entry.
+    #[must_use]
+    pub fn arrivals(&self, index: usize, interval: Interval) -> Option<Arrivals> {
+        let count = usize::try_from(self.word(Word::PlanCount)).unwrap_or(0);
+        let at = (0..count.min(PLAN_MAX))
+            .map(|i| PLAN + i * PLAN_ENTRY)
+            .find(|at| self.page.get(*at) == index as u64)?;
+        let word = self.page.get(at + 11 * 8);
+        if (word >> 32) as u32 != interval.0 {
+            return Some(Arrivals::default());
+        }
+        Some(Arrivals {
+            n: (word & 0xffff_ffff) as u32,
+            last: self.page.get(at + 12 * 8),
         })
     }
 
@@ -373,6 +403,17 @@ mod tests {
         let pattern: Vec<u64> = (0..11).map(|i| word(4096 + 128 + i * 8)).collect();
         assert_eq!(pattern, [2, 2, 0, 0, 0, 1, 0, 2, 0, 7, 1]);
         assert_eq!(&b[544_768..544_775], b"*.a\nb.*");
+        // As the agent counts: the second entry's words 11 and 12.
+        p.page.set(4096 + 128 + 88, 0x1_0002_u64 << 32 | 7);
+        p.page.set(4096 + 128 + 96, 55);
+        let came = |index, interval| p.arrivals(index, Interval(interval));
+        assert_eq!(came(2, 0x1_0002), Some(Arrivals { n: 7, last: 55 }));
+        assert_eq!(came(2, 0x1_0003), Some(Arrivals::default()));
+        assert_eq!(came(0, 0x1_0000), Some(Arrivals::default()));
+        assert_eq!(came(1, 0x1_0001), None, "nobody here waits for it");
+        p.page.set(28 * 8, 7);
+        p.page.set(17 * 8, 3);
+        assert_eq!(p.held_by(2).map(|h| h.n), Some(7));
         p.write_plan(&[]).unwrap();
         assert_eq!((p.word(Word::PlanGen), p.word(Word::PlanCount)), (4, 0));
     }

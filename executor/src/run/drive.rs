@@ -177,8 +177,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                     now,
                 );
                 let watch = Watch {
-                    arrivals: self.watcher.arrivals,
-                    last_arrival: self.watcher.last_arrival,
+                    entries: self.watcher.entries.clone(),
                     last_event: self.watcher.last_event,
                     workload_over: self.phase > Phase::Test
                         || (self.phase == Phase::Test
@@ -223,7 +222,8 @@ impl<'r, 'a> Drive<'r, 'a> {
             std::thread::yield_now();
         };
         let n = &self.cluster.nodes[node];
-        let at = held.and_then(|h| h.event).and_then(|index| {
+        let at = held.and_then(|h| {
+            let index = h.event?;
             let e = n.page.event(index)?;
             // The peer is interned before the event is committed; reading all texts once per fault is cheap enough.
             let peer = e.peer.and_then(|offset| {
@@ -247,6 +247,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                 },
                 peer,
                 event: Some(index),
+                arrival: h.n,
             })
         });
         let name = n.name.clone();
@@ -407,9 +408,9 @@ impl<'r, 'a> Drive<'r, 'a> {
                 self.cluster.end_cut()?;
                 self.queue.push_back(Seen::CutGone);
             }
-            Action::AcceptLess { fault } => {
-                for n in &self.cluster.nodes {
-                    n.page.accept_less(fault);
+            Action::AcceptLess { fault, node } => {
+                if let Some(i) = self.cluster.index(&node) {
+                    self.cluster.nodes[i].page.accept_less(fault);
                 }
             }
             Action::SetCurrent { done } => {

@@ -1,9 +1,9 @@
-//! What came of the awaited point, and when anything of interest came last: read from the pages while a fault is awaited.
+//! What came of the awaited point on each node, and when anything of interest came last: read from the pages while a fault is
+//! awaited. Counts nothing itself: the agents do, entry by entry of their plans.
 
 use super::cluster::Cluster;
-use crate::link::{EventReading, NodeReading, Word};
-use std::collections::BTreeSet;
-use warren_model::{At, EventFlags, Interval, Pattern, Phase, StackId};
+use crate::link::{Arrivals, Word};
+use warren_model::{At, EventFlags, Interval, NodeName, Phase};
 
 /// How long a record may stay half-written before it is passed over.
 const HOLE_NS: u64 = 50_000_000;
@@ -12,20 +12,15 @@ const HOLE_NS: u64 = 50_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Watcher {
     cursors: Vec<Cursor>,
-    /// Index of the awaited fault the counters below are for.
-    fault: Option<usize>,
-    pub arrivals: u32,
-    pub last_arrival: u64,
+    /// Nodes that wait for the fault last looked for, and what came there.
+    pub entries: Vec<(NodeName, Arrivals)>,
     pub last_event: u64,
-    matching: BTreeSet<StackId>,
 }
 
 #[derive(Debug, Default)]
 struct Cursor {
     events: u64,
-    interned: u32,
     hole_since: u64,
-    reading: NodeReading,
 }
 
 impl Watcher {
@@ -33,21 +28,13 @@ impl Watcher {
     pub fn look(&mut self, cluster: &Cluster<'_>, fault: usize, at: Option<&At>, now: u64) {
         self.cursors
             .resize_with(cluster.nodes.len(), Cursor::default);
-        if self.fault != Some(fault) {
-            self.fault = Some(fault);
-            self.arrivals = 0;
-            self.last_arrival = 0;
-            self.matching.clear();
-        }
+        self.entries.clear();
         let interval = Interval::new(
             at.map_or(Phase::Test, At::phase),
             u16::try_from(fault).unwrap_or(u16::MAX),
         );
         for (i, node) in cluster.nodes.iter().enumerate() {
             let cursor = &mut self.cursors[i];
-            cursor.interned = node
-                .page
-                .interned_since(cursor.interned, &mut cursor.reading);
             let (events, next, _) = node.page.events_since(cursor.events, true);
             let stuck = next == cursor.events
                 && next < node.page.word(Word::EventsNext)
@@ -67,37 +54,12 @@ impl Watcher {
                 if !e.flags.has(EventFlags::BACKGROUND) {
                     self.last_event = self.last_event.max(e.t_ns);
                 }
-                if let Some(At::Pattern(p)) = at
-                    && e.interval == interval
-                    && p.node.as_ref().is_none_or(|n| *n == node.name)
-                    && matches(p, e, &self.cursors[i].reading)
-                {
-                    self.arrivals += 1;
-                    self.last_arrival = self.last_arrival.max(e.t_ns);
-                }
             }
-            if let Some(At::Exact(p)) = at
-                && p.node == node.name
-                && let Some((word, n, _)) = node.page.occurrence(p.stack, p.kind, p.place)
-                && Interval(word) == interval
-                && n > self.arrivals
-            {
-                self.arrivals = n;
-                self.last_arrival = now;
+            if let Some(came) = node.page.arrivals(fault, interval) {
+                self.entries.push((node.name.clone(), came));
             }
         }
     }
-}
-
-/// Whether an event is an arrival of a pattern (its role apart: the agent asks that).
-fn matches(p: &Pattern, e: &EventReading, reading: &NodeReading) -> bool {
-    p.kind.is_none_or(|k| k == e.kind)
-        && p.place.is_none_or(|k| k == e.place)
-        && p.stack.is_none_or(|s| s == e.stack)
-        && reading
-            .stacks
-            .get(&e.stack)
-            .is_some_and(|frames| in_order(&p.frames, frames))
 }
 
 /// Frame globs that occur in this order, innermost first; a frame's line number is not part of it.

@@ -103,6 +103,37 @@ class HoldTest {
     }
 
     @Test
+    void anEntryTellsHowOftenItsPatternCameAndByWhichNumberItWasMet(@TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**", "role leader *.asLeader")) {
+            Slot.Child child = puppet(slot);
+            slot.state(TEST, 0);
+            slot.plan(0, 0, WRITE, BEFORE, 100, TEST, 0, "*.Puppet.write");
+            assertEquals("written", child.ask("write"));
+            long first = slot.lastArrival();
+            assertEquals("written", child.ask("write"));
+            assertEquals(2, slot.arrivals());
+            assertTrue(slot.lastArrival() > first);
+            assertEquals("written", child.ask("rare"), "another stack: not counted");
+            assertEquals(2, slot.arrivals());
+            child.process.destroyForcibly().waitFor();
+            child = puppet(slot);
+            slot.acceptLess();
+            child.tell("write");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
+            assertEquals(3, slot.header(Slot.HELD_N), "a rebooted node counts on");
+            slot.release(0, 0);
+            assertEquals("written", child.line());
+            // A pattern that asks for a role is silent on a node that serves as something else.
+            slot.plan(1, 0, WRITE, BEFORE, 100, TEST, 1, "*.Puppet.write");
+            slot.state(TEST, 1);
+            assertEquals("written", child.ask("write"));
+            assertEquals(0, slot.arrivals());
+            assertEquals("led", child.ask("lead"));
+            assertEquals(1, slot.arrivals());
+        }
+    }
+
+    @Test
     void rolesComeFromFramesAndPatternsAskForThem(@TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "role leader *.asLeader", "role follower *.asFollower")) {
             Slot.Child child = puppet(slot);

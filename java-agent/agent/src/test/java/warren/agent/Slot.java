@@ -25,7 +25,7 @@ import java.util.function.BooleanSupplier;
  */
 final class Slot implements AutoCloseable {
     static final int CAP_WORD = 3, INCARNATION = 9, AGENT_STATE = 10, EVENTS_NEXT = 12, EVENTS_DROPPED = 13, UNBOUND = 16;
-    static final int HELD_INDEX = 17, HELD_EVENT = 20, BYTES_SENT = 21, BYTES_RECEIVED = 22, CLASSES = 23, FAILURES = 24;
+    static final int HELD_INDEX = 17, HELD_EVENT = 20, HELD_N = 28, BYTES_SENT = 21, BYTES_RECEIVED = 22, CLASSES = 23, FAILURES = 24;
     static final int ROLE = 25, ERRORS = 26;
     private static final String[] KINDS = {
         "?", "create", "write", "force", "truncate", "rename", "delete", "send", "receive", "msg-send", "msg-receive"
@@ -67,9 +67,9 @@ final class Slot implements AutoCloseable {
         }
         Files.writeString(dir.resolve("agent.conf"), text);
         run = map("run.page", 4096);
-        run.putLong(0, 0x3147_5052_4e52_4157L).putLong(8, 1).putLong(5 * 8, 65536);
+        run.putLong(0, 0x3147_5052_4e52_4157L).putLong(8, 2).putLong(5 * 8, 65536);
         page = map("node-a.page", (1 << 20) + 64 * cap + INTERN);
-        page.putLong(0, 0x3147_444e_4e52_4157L).putLong(8, 1).putLong(24, cap).putLong(32, INTERN);
+        page.putLong(0, 0x3147_444e_4e52_4157L).putLong(8, 2).putLong(24, cap).putLong(32, INTERN);
         map("cov.map", 65536);
     }
 
@@ -111,12 +111,22 @@ final class Slot implements AutoCloseable {
         for (int i = 0; i < pattern.length; i++) {
             page.put(544768 + 16 + i, pattern[i]);
         }
-        long[] words = {index, frames == null ? 1 : 2, stack, kind, place, n, phase, role, 16, pattern.length, 0};
+        long[] words = {index, frames == null ? 1 : 2, stack, kind, place, n, phase, role, 16, pattern.length, 0, 0, 0};
         for (int i = 0; i < words.length; i++) {
             page.putLong(at + 8 * i, words[i]);
         }
         page.putLong(48, 1);
         page.putLong(40, page.getLong(40) + 1);
+    }
+
+    /** Arrivals of the plan's entry in the present interval. */
+    int arrivals() {
+        return (int) page.getLong(4096 + 88);
+    }
+
+    /** When the last of them came. */
+    long lastArrival() {
+        return page.getLong(4096 + 96);
     }
 
     void acceptLess() {

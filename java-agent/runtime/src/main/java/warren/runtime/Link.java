@@ -11,7 +11,7 @@ import java.nio.charset.StandardCharsets;
 public final class Link {
     static final long RUN_MAGIC = 0x314750524e524157L;
     static final long NODE_MAGIC = 0x3147444e4e524157L;
-    static final int LAYOUT = 1;
+    static final int LAYOUT = 2;
 
     // run page
     static final int STATE = 2 * 8;
@@ -43,6 +43,7 @@ public final class Link {
     static final int ROLE = 25 * 8;
     public static final int ERRORS = 26 * 8;
     static final int VIRTUAL_HELD = 27 * 8;
+    static final int HELD_N = 28 * 8;
     // regions of the node page
     static final int PLAN = 4096;
     static final int CUTS = 16384;

@@ -1,11 +1,11 @@
 package warren.runtime;
 
 import java.nio.charset.StandardCharsets;
-import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
  * The faults that wait for points of this node, read from PLAN whenever PLAN_GEN changed. Asked by {@link Points} at each point; a
- * plan is immutable but for the counts of its patterns.
+ * plan is immutable. Arrivals are counted in the page, entry by entry: the executor watches there whether a point still comes, and a
+ * rebooted node goes on counting.
  */
 final class Plan {
     private static final int ENTRY = 128;
@@ -35,19 +35,18 @@ final class Plan {
         String[] globs;
         /** Offset of its accept_less word in the page: it changes without a new generation. */
         int acceptLess;
+        /** Offset of the word that counts its arrivals: {@code interval << 32 | n}. The word after it has the time of the last one. */
+        int arrivals;
     }
 
     private static volatile Plan latest = new Plan(0, new Entry[0]);
 
     private final long generation;
     private final Entry[] entries;
-    /** Pattern arrivals of entry i: {@code interval << 32 | n}. */
-    private final AtomicLongArray counts;
 
     private Plan(long generation, Entry[] entries) {
         this.generation = generation;
         this.entries = entries;
-        this.counts = new AtomicLongArray(entries.length);
     }
 
     /** The plan as it stands; reads the page again when its generation moved. */
@@ -97,6 +96,7 @@ final class Plan {
                 e.globs = lines(text);
             }
             e.acceptLess = at + 80;
+            e.arrivals = at + 88;
             entries[i] = e;
         }
         return entries;
@@ -117,14 +117,16 @@ final class Plan {
     }
 
     /**
-     * Does this arrival meet the awaited fault? Counts pattern arrivals on the way, so it must be asked exactly once per arrival.
+     * Does this arrival meet the awaited fault? Counts the arrivals of each entry on the way, so it must be asked exactly once per
+     * arrival.
      *
+     * @param time when it came
      * @param occurrence {@code interval << 32 | n} of the exact (stack, kind, place)
      * @param role the node's role at this point
-     * @return the fault's index, or -1
+     * @return {@code n << 32 | the fault's index}, n being the number by which it matched; or -1
      */
-    int match(Stack stack, int kind, int place, int phase, int current, long occurrence, int role) {
-        int found = -1;
+    long match(long time, Stack stack, int kind, int place, int phase, int current, long occurrence, int role) {
+        long found = -1;
         for (int i = 0; i < entries.length; i++) {
             Entry e = entries[i];
             if (e.index != current || e.phase != phase || e.kind != 0 && e.kind != kind || e.place != 0 && e.place != place) {
@@ -135,24 +137,28 @@ final class Plan {
                 if (e.role != 0 && e.role != role || (fit(stack) & 1L << i) == 0) {
                     continue;
                 }
-                n = arrive(i, (int) (occurrence >>> 32));
+                n = arrive(e, (int) (occurrence >>> 32), time);
             } else if (e.stack == stack.id) {
+                arrive(e, (int) (occurrence >>> 32), time);
                 n = (int) occurrence;
             } else {
                 continue;
             }
             if (n == e.n || Link.node.get(e.acceptLess) == 1) {
-                found = e.index;
+                found = (long) n << 32 | e.index;
             }
         }
         return found;
     }
 
-    private int arrive(int i, int interval) {
+    private static int arrive(Entry e, int interval, long time) {
+        Mem node = Link.node;
+        // The time first: who sees the new count must not take an old time for its own.
+        node.put(e.arrivals + 8, time);
         while (true) {
-            long old = counts.get(i);
+            long old = node.get(e.arrivals);
             long next = (int) (old >>> 32) < interval ? (long) interval << 32 | 1 : old + 1;
-            if (counts.compareAndSet(i, old, next)) {
+            if (node.cas(e.arrivals, old, next)) {
                 return (int) next;
             }
         }

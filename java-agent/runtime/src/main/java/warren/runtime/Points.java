@@ -53,8 +53,9 @@ final class Points {
         }
         int phase = (int) (state >>> 32);
         int current = (int) state;
-        int index = Plan.current().match(stack, kind, place, phase, current, occurrence, nodeRole);
-        boolean won = index >= 0 && claim(index, (int) node.get(16));
+        long met = Plan.current().match(time, stack, kind, place, phase, current, occurrence, nodeRole);
+        int index = (int) met;
+        boolean won = met >= 0 && claim(index, (int) node.get(16));
         int flags = won ? MATCHED : during(current) ? DURING : 0;
         if (stack.background) {
             flags |= BACKGROUND;
@@ -68,7 +69,7 @@ final class Points {
         int action = won ? Kinds.GO_ON : Net.cut(peerIp, throwable, skippable);
         int event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
         if (won) {
-            action = hold(index, time, event, skippable);
+            action = hold(index, met >>> 32, time, event, skippable);
             if (action == Kinds.GO_ON) {
                 action = Net.cut(peerIp, throwable, skippable);
             }
@@ -122,12 +123,13 @@ final class Points {
      * Waits until the fault is released or the process dies under us. An interrupt does not end it: the flag is cleared, so that park
      * parks, and set again on leaving.
      */
-    private static int hold(int index, long time, int event, boolean skippable) {
+    private static int hold(int index, long n, long time, int event, boolean skippable) {
         Mem node = Link.node;
         Thread me = Thread.currentThread();
         node.put(Link.HELD_THREAD, me.getId());
         node.put(Link.HELD_TIME, time);
         node.put(Link.HELD_EVENT, event + 1);
+        node.put(Link.HELD_N, n);
         node.put(Link.HELD_INDEX, index + 1);
         if (me.getClass().getName().equals("java.lang.VirtualThread")) {
             node.put(Link.VIRTUAL_HELD, 1);

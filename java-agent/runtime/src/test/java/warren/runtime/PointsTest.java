@@ -24,8 +24,8 @@ class PointsTest {
     @BeforeEach
     void pages(@TempDir Path dir) throws Exception {
         int cap = 8192;
-        page(dir, "run.page", 4096, new long[] {Link.RUN_MAGIC, 1, (long) Kinds.PHASE_TEST << 32, 0, 0, 65536});
-        page(dir, "node-a.page", (1 << 20) + 64 * cap + (1 << 16), new long[] {Link.NODE_MAGIC, 1, 0, cap, 1 << 16});
+        page(dir, "run.page", 4096, new long[] {Link.RUN_MAGIC, Link.LAYOUT, (long) Kinds.PHASE_TEST << 32, 0, 0, 65536});
+        page(dir, "node-a.page", (1 << 20) + 64 * cap + (1 << 16), new long[] {Link.NODE_MAGIC, Link.LAYOUT, 0, cap, 1 << 16});
         page(dir, "cov.map", 65536, new long[] {0});
         Files.writeString(dir.resolve("agent.conf"), "version 1\nnode a 127.0.0.11\n");
         File conf = dir.resolve("agent.conf").toFile();
@@ -114,6 +114,32 @@ class PointsTest {
         assertEquals(THREADS, through.get());
         assertEquals(1L << 32 | 1, Link.run.get(Link.HELD));
         assertEquals(1, n.get(Link.HELD_INDEX));
+        assertTrue(n.get(Link.HELD_N) >= 1 && n.get(Link.HELD_N) <= THREADS, "the winner's own number");
+    }
+
+    @Test
+    void anEntryCountsItsArrivalsFromManyThreadsAndPerInterval() throws Exception {
+        Mem n = Link.node;
+        long[] words = {0, 2, 42, 0, 0, 1 << 20, Kinds.PHASE_TEST, 0, 0, 0, 0, 0, 0};
+        for (int i = 0; i < words.length; i++) {
+            n.put(Link.PLAN + 8 * i, words[i]);
+        }
+        n.put(Link.PLAN_COUNT, 1);
+        n.put(Link.PLAN_GEN, 6);
+        Stack stack = stack();
+        long before = System.nanoTime();
+        all(() -> {
+            for (int i = 0; i < EACH; i++) {
+                Points.point(Kinds.WRITE, Kinds.BEFORE, stack, 0, 0, 0, 1, false, false);
+            }
+        });
+        assertEquals(1L << 48 | THREADS * EACH, n.get(Link.PLAN + 88), "in the interval of phase test");
+        assertTrue(n.get(Link.PLAN + 96) >= before);
+        n.put(Link.PLAN, 1); // the same entry for the next fault
+        n.put(Link.PLAN_GEN, 8);
+        Link.run.put(Link.STATE, (long) Kinds.PHASE_TEST << 32 | 1);
+        Points.point(Kinds.WRITE, Kinds.BEFORE, stack, 0, 0, 0, 1, false, false);
+        assertEquals((1L << 16 | 1) << 32 | 1, n.get(Link.PLAN + 88), "a new interval counts from one");
     }
 
     @Test
@@ -157,6 +183,6 @@ class PointsTest {
         long before = System.nanoTime();
         Plan plan = Plan.current();
         assertTrue(System.nanoTime() - before < 500_000_000L, "no endless wait for a writer that died");
-        assertEquals(-1, plan.match(stack(), Kinds.WRITE, Kinds.BEFORE, Kinds.PHASE_TEST, 0, 1L << 48 | 1, 0));
+        assertEquals(-1, plan.match(before, stack(), Kinds.WRITE, Kinds.BEFORE, Kinds.PHASE_TEST, 0, 1L << 48 | 1, 0));
     }
 }
