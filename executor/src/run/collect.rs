@@ -45,9 +45,6 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         for file in &target.logs {
             text.push_str(&end_of(&n.dir.join(file), LOG_MAX));
         }
-        if text.contains("java.lang.OutOfMemoryError") && product.record.void.is_none() {
-            product.record.void = Some(format!("{} ran out of memory", n.name));
-        }
         product.logs.insert(n.name.clone(), text);
         for file in &target.collect {
             let inside = Path::new(file)
