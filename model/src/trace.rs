@@ -134,6 +134,44 @@ impl Trace {
         self.stacks
             .get(&stack)
             .and_then(|f| f.first())
-            .map_or_else(|| stack.to_string(), Clone::clone)
+            .map_or_else(|| stack.to_string(), |f| frame_text(f).to_owned())
+    }
+}
+
+/// A frame `class.method:line` for people: without a line that is none. A method hooked by a dictionary stands in its own stack
+/// before its first line runs, and natives have none.
+#[must_use]
+pub fn frame_text(frame: &str) -> &str {
+    match frame.rsplit_once(':') {
+        Some((name, line)) if line.parse::<i64>().is_ok_and(|n| n <= 0) => name,
+        _ => frame,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_has_a_line_only_where_there_is_one() {
+        let mut trace = Trace::default();
+        for (i, (frame, want)) in [
+            ("x.Y.z:31", "x.Y.z:31"),
+            ("x.Y.z:-1", "x.Y.z"),
+            ("x.Y.z:-2", "x.Y.z"),
+            ("x.Y.z:0", "x.Y.z"),
+            ("x.Y.z", "x.Y.z"),
+            ("x.Y.z:w", "x.Y.z:w"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let id = StackId(i as u64);
+            trace
+                .stacks
+                .insert(id, vec![frame.into(), "x.Q.r:7".into()]);
+            assert_eq!(trace.label(id), want);
+        }
+        assert_eq!(trace.label(StackId(99)), StackId(99).to_string());
     }
 }
