@@ -67,6 +67,24 @@ pub fn load_target(
             ));
         }
     };
+    if let Some(asked) = version {
+        // It becomes part of file names (locks/<version>.lock) and of Maven's command line.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+        if asked.is_empty() || !asked.chars().all(plain) || asked.starts_with(['.', '-']) {
+            return Err(t.wrong(
+                "version",
+                format!("--version `{asked}` is no version"),
+                format!("write one such as --version {default_version}"),
+            ));
+        }
+        if jars == JarSource::Sources && asked != default_version {
+            return Err(t.wrong(
+                "version",
+                format!("--version `{asked}`: {name} is compiled from its sources and has only version {default_version}"),
+                "leave --version out; only targets with jars = \"maven\" have other versions",
+            ));
+        }
+    }
     let include = t.strings("include")?;
     if include.is_empty() {
         return Err(t.wrong(

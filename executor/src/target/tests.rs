@@ -112,10 +112,37 @@ fn version_paper_and_extra_dictionaries() {
     let more = dir.path().join("more.dict");
     fs::write(&more, "version = 1\n[[skip]]\nframe = \"toy.Log.*\"\n").unwrap();
     let at = dir.path().join("targets/toy");
+    let maven = GOOD.replace("jars = \"sources\"", "jars = \"maven\"");
+    fs::write(at.join("target.toml"), maven).unwrap();
     let t = load_target(&at, Some("2"), true, &[more]).unwrap();
     assert_eq!((t.version.as_str(), t.default_version.as_str()), ("2", "1"));
     assert_eq!((t.clock["tick_ms"], t.clock["session_ms"]), (2000, 500));
     assert_eq!(t.dictionary.skips, ["toy.Log.*"]);
+}
+
+#[test]
+fn a_version_that_cannot_be_is_refused() {
+    let dir = folder(GOOD);
+    let at = dir.path().join("targets/toy");
+    let refused = |v: &str| {
+        load_target(&at, Some(v), false, &[])
+            .map(|t| t.version)
+            .map_err(|e| e.to_string())
+    };
+    assert_eq!(refused("1"), Ok("1".to_owned()), "the one it has");
+    for (v, problem) in [
+        ("9", "has only version 1"),
+        ("../9", "is no version"),
+        ("", "is no version"),
+        ("-Dx", "is no version"),
+    ] {
+        let e = refused(v).unwrap_err();
+        assert!(
+            e.contains("target.toml") && e.contains("`target.version`") && e.contains(problem),
+            "{v}: {e}"
+        );
+        assert!(e.contains(&format!("`{v}`")), "{e}");
+    }
 }
 
 #[test]
