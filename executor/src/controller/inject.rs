@@ -1,0 +1,247 @@
+//! A fault from its claim to its end: resolved, asked of the constraints, carried out, done in order. Pure.
+
+use super::resolve::{Begin, aimed, released_by};
+use super::wait::asked_n;
+use super::{Action, Controller, Done, Release, SeenPoint};
+use warren_model::constraints::OpenCut;
+use warren_model::{At, ClusterState, CrashStyle, Fault, FaultAt, NodeName};
+
+/// A fault on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Acting {
+    pub index: usize,
+    pub matched: FaultAt,
+    pub executing: Option<NodeName>,
+    pub event: Option<u64>,
+    pub t_reached: u64,
+    pub late: bool,
+    pub drift: Option<(u32, u32)>,
+    pub wait: WaitFor,
+    /// What the held thread does when it is let go.
+    pub release: Release,
+    /// The state of the cluster once it is done.
+    pub next: ClusterState,
+    pub done: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WaitFor {
+    Death(NodeName),
+    Spawn(NodeName),
+    Cut,
+    Uncut,
+}
+
+impl Controller {
+    pub(super) fn claimed(
+        &mut self,
+        fault: usize,
+        node: &NodeName,
+        t_reached: u64,
+        at: Option<SeenPoint>,
+        now: u64,
+        out: &mut Vec<Action>,
+    ) {
+        if self.finished || fault != self.current || !self.acting.is_empty() {
+            // A claim that nobody waits for any more: never leave its thread held.
+            out.push(Action::Release {
+                fault,
+                action: Release::GoOn,
+            });
+            return;
+        }
+        self.giving_up = None;
+        let asked = &self.faults[fault];
+        // The event's n counts its own stack; a pattern counts its arrivals apart.
+        let drift = match (asked_n(&asked.at), &at) {
+            (Some(n), Some(s)) if s.arrival != n => Some((n, s.arrival)),
+            _ => None,
+        };
+        let matched_at = match &at {
+            Some(s) => At::Exact(s.point.clone()),
+            None => asked.at.clone(),
+        };
+        let peer = at.as_ref().and_then(|s| s.peer.clone());
+        let event = at.as_ref().and_then(|s| s.event);
+        let kind = at.as_ref().map(|s| s.point.kind);
+        self.begin(
+            Begin {
+                at: matched_at,
+                executing: Some(node.clone()),
+                peer,
+                kind,
+                event,
+                t_reached,
+                drift,
+            },
+            now,
+            out,
+        );
+    }
+
+    /// "At once" and "joined" need no point.
+    pub(super) fn begin_unclaimed(&mut self, now: u64, out: &mut Vec<Action>) {
+        if self.finished || !self.after_go || !self.acting.is_empty() {
+            return;
+        }
+        let Some(f) = self.faults.get(self.current) else {
+            return;
+        };
+        let now_due = match &f.at {
+            At::AtOnce => true,
+            At::Joined(n) => self.ready.contains(n) && !self.state.dead.contains(n),
+            At::Exact(_) | At::Pattern(_) => false,
+        };
+        if now_due {
+            let at = f.at.clone();
+            self.begin(Begin::unclaimed(at, now), now, out);
+        }
+    }
+
+    /// Resolves, asks the constraints, acts.
+    pub(super) fn begin(&mut self, b: Begin, now: u64, out: &mut Vec<Action>) {
+        let index = self.current + self.acting.len();
+        let before = self
+            .acting
+            .back()
+            .map_or_else(|| self.state.clone(), |a| a.next.clone());
+        let claimed = b.executing.is_some();
+        let legal = self
+            .resolve(&self.faults[index].fault, &b, &before)
+            .and_then(|fault| {
+                let next = self.shape.apply(&before, b.executing.as_ref(), &fault)?;
+                Ok((fault, next))
+            });
+        let (fault, next) = match legal {
+            Ok(x) => x,
+            Err(violation) => {
+                if claimed {
+                    out.push(Action::Release {
+                        fault: index,
+                        action: Release::GoOn,
+                    });
+                }
+                if self.acting.is_empty() {
+                    let reason = if self.self_exits.is_empty() {
+                        "constraint"
+                    } else {
+                        "self-exit"
+                    };
+                    self.skip_rest(reason, violation.to_string(), 0, out);
+                }
+                return;
+            }
+        };
+        let mut release = Release::GoOn;
+        let wait = match &fault {
+            Fault::Crash { who, style } => {
+                let node = aimed(who);
+                if *style == CrashStyle::Machine {
+                    out.push(Action::CutMachine { node: node.clone() });
+                    self.machine_cut.push(node.clone());
+                }
+                out.push(Action::Kill {
+                    fault: index,
+                    node: node.clone(),
+                });
+                WaitFor::Death(node)
+            }
+            Fault::Reboot { who } => {
+                let node = aimed(who);
+                if let Some(i) = self.machine_cut.iter().position(|n| *n == node) {
+                    self.machine_cut.remove(i);
+                    out.push(Action::UncutMachine { node: node.clone() });
+                }
+                out.push(Action::Spawn { node: node.clone() });
+                WaitFor::Spawn(node)
+            }
+            Fault::PartitionStart { how, who } => {
+                // `apply` has just resolved the sides, so there is a cut.
+                let cut = next.cut.clone().unwrap_or(OpenCut {
+                    side: Default::default(),
+                    other: Default::default(),
+                });
+                release = released_by(*how, who.way, &cut, &b);
+                out.push(Action::Cut {
+                    how: *how,
+                    way: who.way,
+                    cut,
+                });
+                WaitFor::Cut
+            }
+            Fault::PartitionStop => {
+                out.push(Action::Uncut);
+                WaitFor::Uncut
+            }
+        };
+        let crash = matches!(fault, Fault::Crash { .. });
+        self.acting.push_back(Acting {
+            index,
+            matched: FaultAt { at: b.at, fault },
+            executing: b.executing,
+            event: b.event,
+            t_reached: b.t_reached,
+            late: false,
+            drift: b.drift,
+            wait,
+            release,
+            next,
+            done: false,
+        });
+        // Two crashes: in the same action.
+        let again = self
+            .faults
+            .get(index + 1)
+            .is_some_and(|f| crash && f.at == At::AtOnce && matches!(f.fault, Fault::Crash { .. }));
+        if again {
+            self.begin(Begin::unclaimed(At::AtOnce, now), now, out);
+        }
+    }
+
+    /// What was waited for came; faults are done in their order.
+    pub(super) fn complete(&mut self, what: &WaitFor, now: u64, out: &mut Vec<Action>) {
+        for a in &mut self.acting {
+            if a.wait == *what && !a.done {
+                a.done = true;
+                break;
+            }
+        }
+        let before = self.current;
+        while let Some(a) = self.acting.pop_front_if(|a| a.done) {
+            self.current = a.index + 1;
+            out.push(Action::SetCurrent { done: self.current });
+            if a.executing.is_some() && !a.late {
+                out.push(Action::Release {
+                    fault: a.index,
+                    action: a.release,
+                });
+            }
+            let victim = match &a.wait {
+                WaitFor::Death(n) => Some(n.clone()),
+                _ => None,
+            };
+            self.state = a.next;
+            self.done.push(Done {
+                index: a.index,
+                matched: a.matched,
+                event: a.executing.zip(a.event),
+                t_reached: a.t_reached,
+                t_done: now,
+                late: a.late,
+                drift: a.drift,
+                victim,
+            });
+        }
+        if self.current == before {
+            return;
+        }
+        self.since = now;
+        self.accept_less.clear();
+        if self.current >= self.faults.len() {
+            self.finish(out);
+        } else if self.acting.is_empty() {
+            self.begin_unclaimed(now, out);
+            self.check_reachable(out);
+        }
+    }
+}

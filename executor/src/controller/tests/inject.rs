@@ -1,0 +1,282 @@
+//! A fault from its claim to its end.
+
+use super::*;
+
+#[test]
+fn fault_free_is_finished_at_go() {
+    let mut c = Controller::new(vec![], shape(3, 1), limits(), 0);
+    assert!(!c.finished());
+    assert_eq!(c.on(Seen::Go, 1), [Action::Finished]);
+    assert!(c.finished() && c.not_injected().is_none());
+}
+
+#[test]
+fn crash_then_reboot() {
+    let mut c = start(vec![
+        at(exact(2, 3), crash(Who::Executing)),
+        at(
+            exact(1, 1),
+            Fault::Reboot {
+                who: Who::FirstDead,
+            },
+        ),
+    ]);
+    assert_eq!(c.on(claim(0, 2, 3, 10), 11), [kill(0, 2)]);
+    assert_eq!(c.on(dead(2, true), 20), [current(1), go_on(0)]);
+    assert_eq!(
+        c.on(claim(1, 1, 1, 30), 31),
+        [Action::Spawn { node: name(2) }]
+    );
+    assert_eq!(
+        c.on(Seen::Spawned { node: name(2) }, 40),
+        [current(2), go_on(1), Action::Finished]
+    );
+    let d = c.done();
+    assert_eq!((d.len(), d[0].t_reached, d[0].t_done), (2, 10, 20));
+    assert_eq!(d[0].event, Some((name(2), 7)));
+    assert_eq!(d[0].victim, Some(name(2)));
+    assert_eq!(
+        d[1].matched.fault,
+        Fault::Reboot {
+            who: Who::Node(name(2))
+        }
+    );
+    assert!(c.state().dead.is_empty());
+}
+
+#[test]
+fn a_crashing_thread_is_held_for_ever_others_at_most_max_hold() {
+    let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
+    c.on(claim(0, 2, 1, 0), 0);
+    assert!(c.on(Seen::Tick(quiet()), 900 * MS).is_empty());
+
+    let mut c = start(vec![at(exact(2, 1), crash(Who::Node(name(4))))]);
+    assert_eq!(c.on(claim(0, 2, 1, 0), 0), [kill(0, 4)]);
+    assert!(c.on(Seen::Tick(quiet()), 400 * MS).is_empty());
+    assert_eq!(c.on(Seen::Tick(quiet()), 501 * MS), [go_on(0)]);
+    assert!(c.on(Seen::Tick(quiet()), 600 * MS).is_empty(), "once");
+    assert_eq!(
+        c.on(dead(4, true), 700 * MS),
+        [current(1), Action::Finished]
+    );
+    assert!(c.done()[0].late);
+}
+
+#[test]
+fn two_crashes_at_once_are_one_action() {
+    let mut c = start(vec![
+        at(exact(2, 1), crash(Who::Executing)),
+        at(At::AtOnce, crash(Who::Node(name(3)))),
+        at(
+            At::AtOnce,
+            Fault::Reboot {
+                who: Who::FirstDead,
+            },
+        ),
+    ]);
+    assert_eq!(c.on(claim(0, 2, 1, 5), 5), [kill(0, 2), kill(1, 3)]);
+    assert!(c.on(dead(3, true), 6).is_empty(), "done in their order");
+    assert_eq!(
+        c.on(dead(2, true), 7),
+        [
+            current(1),
+            go_on(0),
+            current(2),
+            Action::Spawn { node: name(2) }
+        ]
+    );
+    assert_eq!(
+        c.on(Seen::Spawned { node: name(2) }, 8),
+        [current(3), Action::Finished]
+    );
+    assert_eq!(c.state().dead, [name(3)]);
+}
+
+#[test]
+fn at_once_first_begins_at_go_and_joined_when_the_probe_passes() {
+    let mut c = Controller::new(
+        vec![
+            at(At::AtOnce, crash(Who::Node(name(1)))),
+            at(
+                At::AtOnce,
+                Fault::Reboot {
+                    who: Who::Node(name(1)),
+                },
+            ),
+            at(At::Joined(name(1)), crash(Who::Node(name(2)))),
+        ],
+        shape(5, 2),
+        limits(),
+        0,
+    );
+    assert_eq!(c.on(Seen::Go, 1), [kill(0, 1)]);
+    assert_eq!(
+        c.on(dead(1, true), 2),
+        [current(1), Action::Spawn { node: name(1) }]
+    );
+    assert_eq!(c.on(Seen::Spawned { node: name(1) }, 3), [current(2)]);
+    assert!(c.on(Seen::Tick(quiet()), 4).is_empty());
+    assert_eq!(c.on(Seen::Joined { node: name(1) }, 5), [kill(2, 2)]);
+}
+
+#[test]
+fn roles_and_peers_are_resolved_when_the_fault_comes() {
+    let mut c = start(vec![at(exact(2, 1), crash(Who::Role("leader".into())))]);
+    c.set_role(&name(5), Some("leader"));
+    assert_eq!(c.on(claim(0, 2, 1, 0), 0), [kill(0, 5)]);
+
+    let mut c = start(vec![at(exact(2, 1), crash(Who::Role("leader".into())))]);
+    assert_eq!(c.on(claim(0, 2, 1, 0), 0), [go_on(0), Action::Finished]);
+    let why = c.not_injected().unwrap();
+    assert_eq!((why.reason.as_str(), why.index), ("constraint", 0));
+
+    let mut c = start(vec![at(
+        exact(2, 1),
+        cut(&[Member::Peer], CutHow::Drop, CutWay::Both),
+    )]);
+    let out = c.on(claim(0, 2, 1, 0), 0);
+    let [
+        Action::Cut {
+            how: CutHow::Drop,
+            cut,
+            ..
+        },
+    ] = out.as_slice()
+    else {
+        panic!("{out:?}");
+    };
+    assert!(cut.side.contains(&name(3)) && cut.other.len() == 4);
+}
+
+#[test]
+fn the_held_send_is_the_first_one_cut() {
+    for (how, way, members, want) in [
+        (
+            CutHow::Throw,
+            CutWay::Both,
+            Member::Executing,
+            Release::Throw,
+        ),
+        (CutHow::Lose, CutWay::To, Member::Executing, Release::Lose),
+        (CutHow::Lose, CutWay::From, Member::Executing, Release::GoOn),
+        (CutHow::Drop, CutWay::Both, Member::Executing, Release::GoOn),
+        (
+            CutHow::Throw,
+            CutWay::To,
+            Member::Node(name(4)),
+            Release::GoOn,
+        ),
+    ] {
+        let mut c = start(vec![
+            at(exact(2, 1), cut(&[members], how, way)),
+            at(exact(1, 1), Fault::PartitionStop),
+        ]);
+        c.on(claim(0, 2, 1, 0), 0);
+        let out = c.on(Seen::CutInForce, 1);
+        assert_eq!(
+            out,
+            [
+                current(1),
+                Action::Release {
+                    fault: 0,
+                    action: want
+                }
+            ],
+            "{how:?} {way:?}"
+        );
+        assert_eq!(c.on(claim(1, 1, 1, 2), 2), [Action::Uncut]);
+        assert_eq!(
+            c.on(Seen::CutGone, 3),
+            [current(2), go_on(1), Action::Finished]
+        );
+    }
+}
+
+#[test]
+fn machine_style_cuts_first_and_its_cut_ends_at_reboot() {
+    let mut c = start(vec![
+        at(
+            exact(2, 1),
+            Fault::Crash {
+                who: Who::Executing,
+                style: CrashStyle::Machine,
+            },
+        ),
+        at(
+            At::AtOnce,
+            Fault::Reboot {
+                who: Who::FirstDead,
+            },
+        ),
+    ]);
+    assert_eq!(
+        c.on(claim(0, 2, 1, 0), 0),
+        [Action::CutMachine { node: name(2) }, kill(0, 2)]
+    );
+    assert_eq!(
+        c.on(dead(2, true), 1),
+        [
+            current(1),
+            go_on(0),
+            Action::UncutMachine { node: name(2) },
+            Action::Spawn { node: name(2) }
+        ]
+    );
+}
+
+#[test]
+fn constraints_stop_the_rest() {
+    let mut c = start(vec![
+        at(exact(1, 1), crash(Who::Executing)),
+        at(exact(2, 1), crash(Who::Executing)),
+        at(exact(3, 1), crash(Who::Executing)),
+    ]);
+    for n in 1..=2u8 {
+        c.on(claim(usize::from(n) - 1, n, 1, 0), 0);
+        c.on(dead(n, true), 0);
+    }
+    assert_eq!(c.on(claim(2, 3, 1, 0), 0), [go_on(2), Action::Finished]);
+    let why = c.not_injected().unwrap();
+    assert_eq!((why.index, why.reason.as_str()), (2, "constraint"));
+    // By this the claim is known as one that no fault came of.
+    assert!(c.finished() && c.current() == 2);
+    assert!(why.detail.contains("at most 2"), "{}", why.detail);
+}
+
+#[test]
+fn start_faults_come_before_go() {
+    let mut p = point(2, 1);
+    p.phase = Phase::Start;
+    let faults = vec![
+        at(At::Exact(p), crash(Who::Executing)),
+        at(
+            At::AtOnce,
+            Fault::Reboot {
+                who: Who::FirstDead,
+            },
+        ),
+    ];
+    let mut c = Controller::new(faults.clone(), shape(5, 2), limits(), 0);
+    assert_eq!(c.on(claim(0, 2, 1, 5), 6), [kill(0, 2)]);
+    assert_eq!(c.on(dead(2, true), 7), [current(1), go_on(0)]);
+    assert_eq!(c.on(Seen::Go, 8), [Action::Spawn { node: name(2) }]);
+
+    let mut c = Controller::new(faults, shape(5, 2), limits(), 0);
+    assert_eq!(c.on(Seen::Go, 8), [Action::Cancel { fault: 0 }]);
+    c.on(Seen::Cancelled { fault: 0 }, 8);
+    assert_eq!(c.not_injected().unwrap().reason, "bound");
+}
+
+#[test]
+fn an_action_that_fails_ends_the_rest_and_holds_nobody() {
+    let mut c = start(vec![at(
+        exact(2, 1),
+        cut(&[Member::Executing], CutHow::Drop, CutWay::Both),
+    )]);
+    c.on(claim(0, 2, 1, 0), 0);
+    let failed = Seen::Failed {
+        why: "no rules".into(),
+    };
+    assert_eq!(c.on(failed, 1), [go_on(0), Action::Finished]);
+    assert_eq!(c.not_injected().unwrap().reason, "unavailable");
+}

@@ -1,0 +1,88 @@
+//! Names and plans: whose agent waits for what.
+
+use super::*;
+
+#[test]
+fn roles_are_matched_by_renaming() {
+    let roles = |leader: u8| -> BTreeMap<NodeName, String> {
+        (1..=5)
+            .map(|n| {
+                let r = if n == leader { "leader" } else { "follower" };
+                (name(n), r.to_owned())
+            })
+            .collect()
+    };
+    let mut s = FaultSequenceFor(roles(3)).with(at(exact(3, 1), crash(Who::Executing)));
+    let map = rename_map(&s, &roles(5), &shape(5, 2));
+    let want: BTreeMap<_, _> = [(name(3), name(5)), (name(5), name(3))].into();
+    assert_eq!(map, want);
+    let renamed = rename(&s.faults, &map);
+    assert_eq!(renamed[0].at, exact(5, 1));
+    assert!(rename_map(&s, &roles(3), &shape(5, 2)).is_empty());
+    // Nodes of start faults stay.
+    let mut p = point(5, 1);
+    p.phase = Phase::Start;
+    s.faults.insert(0, at(At::Exact(p), crash(Who::Executing)));
+    let map = rename_map(&s, &roles(5), &shape(5, 2));
+    assert!(!map.contains_key(&name(5)), "{map:?}");
+    s.roles.clear();
+    assert!(rename_map(&s, &roles(5), &shape(5, 2)).is_empty());
+}
+
+struct FaultSequenceFor(BTreeMap<NodeName, String>);
+
+impl FaultSequenceFor {
+    fn with(self, fault: FaultAt) -> warren_model::FaultSequence {
+        warren_model::FaultSequence {
+            version: 1,
+            target: "t".into(),
+            start: StartState::Cold,
+            roles: self.0,
+            faults: vec![fault],
+        }
+    }
+}
+
+#[test]
+fn plans_go_to_the_nodes_they_speak_of() {
+    let pattern = |node: Option<u8>, role: Option<&str>| {
+        At::Pattern(warren_model::Pattern {
+            node: node.map(name),
+            role: role.map(str::to_owned),
+            frames: vec!["*.x".into()],
+            stack: None,
+            kind: None,
+            place: None,
+            n: 1,
+            phase: Phase::Test,
+        })
+    };
+    let nodes: Vec<NodeName> = (1..=3).map(name).collect();
+    let probed: BTreeMap<_, _> = [(name(2), "chief".to_owned())].into();
+    for (where_, want) in [
+        (exact(2, 1), vec![1]),
+        (At::AtOnce, vec![]),
+        (pattern(None, None), vec![0, 1, 2]),
+        (pattern(Some(3), None), vec![2]),
+        (pattern(None, Some("leader")), vec![0, 1, 2]),
+        (pattern(None, Some("chief")), vec![1]),
+    ] {
+        let plans = make_plans(
+            &[at(where_.clone(), crash(Who::Executing))],
+            &nodes,
+            &["leader".to_owned()],
+            &probed,
+            false,
+        );
+        let got: Vec<usize> = (0..3).filter(|i| !plans[*i].is_empty()).collect();
+        assert_eq!(got, want, "{where_:?}");
+        let none = make_plans(
+            &[at(where_, crash(Who::Executing))],
+            &nodes,
+            &[],
+            &probed,
+            true,
+        );
+        assert!(none.iter().all(Vec::is_empty), "no start fault");
+    }
+}

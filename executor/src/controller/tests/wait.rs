@@ -1,0 +1,250 @@
+//! How long a fault is waited for, and why it is given up.
+
+use super::*;
+
+/// Node, arrivals, time of the last in ms.
+fn came(table: &[(u8, u32, u64)]) -> Vec<(NodeName, Arrivals)> {
+    table
+        .iter()
+        .map(|(node, n, ms)| {
+            let last = ms * MS;
+            (name(*node), Arrivals { n: *n, last })
+        })
+        .collect()
+}
+
+fn less(node: u8) -> Action {
+    Action::AcceptLess {
+        fault: 0,
+        node: name(node),
+    }
+}
+
+#[test]
+fn ways_to_miss() {
+    let busy = |now: u64| Watch {
+        last_event: now,
+        ..Watch::default()
+    };
+    let table: Vec<(&str, Watch, u64)> = vec![
+        (
+            "stopped",
+            Watch {
+                stopped: true,
+                ..busy(1)
+            },
+            1,
+        ),
+        (
+            "limit",
+            Watch {
+                limit: true,
+                ..busy(1)
+            },
+            1,
+        ),
+        (
+            "bound",
+            Watch {
+                workload_over: true,
+                ..busy(1)
+            },
+            1,
+        ),
+        ("bound", busy(5_001 * MS), 5_001 * MS),
+        (
+            "silence",
+            Watch {
+                entries: came(&[(2, 4, 0)]),
+                ..busy(100 * MS)
+            },
+            2_101 * MS,
+        ),
+    ];
+    for (reason, watch, now) in table {
+        let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
+        let arrivals = watch.entries.first().map_or(0, |(_, a)| a.n);
+        assert_eq!(
+            c.on(Seen::Tick(watch), now),
+            [Action::Cancel { fault: 0 }],
+            "{reason}"
+        );
+        assert!(!c.finished());
+        assert_eq!(c.on(Seen::Cancelled { fault: 0 }, now), [Action::Finished]);
+        let why = c.not_injected().unwrap();
+        assert_eq!((why.reason.as_str(), why.nearest), (reason, arrivals));
+    }
+}
+
+#[test]
+fn a_claim_that_was_faster_than_the_cancel_is_served() {
+    let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
+    let late = Watch {
+        workload_over: true,
+        ..Watch::default()
+    };
+    assert_eq!(c.on(Seen::Tick(late), 5), [Action::Cancel { fault: 0 }]);
+    assert_eq!(c.on(claim(0, 2, 1, 4), 6), [kill(0, 2)]);
+    assert_eq!(
+        c.on(dead(2, true), 7),
+        [current(1), go_on(0), Action::Finished]
+    );
+    assert!(c.not_injected().is_none());
+}
+
+#[test]
+fn a_stale_claim_is_never_left_held() {
+    let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
+    c.on(
+        Seen::Tick(Watch {
+            stopped: true,
+            ..quiet()
+        }),
+        1,
+    );
+    c.on(Seen::Cancelled { fault: 0 }, 2);
+    assert_eq!(c.on(claim(0, 2, 1, 3), 4), [go_on(0)]);
+}
+
+/// A silent cut is noticed by the target's own clock only: silence is longer patience then.
+#[test]
+fn silence_is_borne_longer_while_a_cut_is_open() {
+    let start_cut = cut(&[Member::Executing], CutHow::Drop, CutWay::Both);
+    let mut c = start(vec![
+        at(exact(2, 1), start_cut),
+        at(exact(3, 1), Fault::PartitionStop),
+    ]);
+    c.on(claim(0, 2, 1, 1), 2);
+    c.on(Seen::CutInForce, 3);
+    assert!(c.on(Seen::Tick(quiet()), 3_000 * MS).is_empty());
+    assert_eq!(
+        c.on(Seen::Tick(quiet()), 4_100 * MS),
+        [Action::Cancel { fault: 1 }]
+    );
+}
+
+#[test]
+fn drift_after_a_second_of_silence_of_that_stack() {
+    let watch = |now: u64, n: u32, last: u64| {
+        Seen::Tick(Watch {
+            entries: came(&[(2, n, last)]),
+            last_event: now,
+            ..Watch::default()
+        })
+    };
+    let mut c = start(vec![at(exact(2, 5), crash(Who::Executing))]);
+    assert!(c.on(watch(900 * MS, 0, 0), 900 * MS).is_empty());
+    assert!(
+        c.on(watch(1500 * MS, 2, 800), 1500 * MS).is_empty(),
+        "0.7 s of silence"
+    );
+    assert_eq!(c.on(watch(1900 * MS, 2, 800), 1900 * MS), [less(2)]);
+    assert!(c.on(watch(2000 * MS, 2, 800), 2000 * MS).is_empty());
+    c.on(claim(0, 2, 3, 2000 * MS), 2000 * MS);
+    c.on(dead(2, true), 2001 * MS);
+    assert_eq!(c.done()[0].drift, Some((5, 3)));
+
+    let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
+    assert!(
+        c.on(watch(1900 * MS, 0, 0), 1900 * MS).is_empty(),
+        "the first occurrence cannot drift"
+    );
+}
+
+/// A pattern waits on several nodes at once: each is judged by its own silence.
+#[test]
+fn drift_of_a_pattern_is_each_nodes_own() {
+    // (node, arrivals, time of the last in ms) at 1900 ms, GO at 0; who accepts less then.
+    type Case = (&'static str, &'static [(u8, u32, u64)], &'static [u8]);
+    let table: [Case; 6] = [
+        ("it still comes", &[(1, 3, 1000), (2, 2, 1500)], &[]),
+        (
+            "n1 fell silent, n2 did not",
+            &[(1, 3, 800), (2, 2, 1500)],
+            &[1],
+        ),
+        (
+            "where it never came it is not expected while it comes elsewhere",
+            &[(1, 3, 1500), (2, 0, 0)],
+            &[],
+        ),
+        (
+            "nowhere any more: wherever it comes next",
+            &[(1, 3, 800), (2, 0, 0)],
+            &[1, 2],
+        ),
+        ("it never came", &[(1, 0, 0), (2, 0, 0)], &[1, 2]),
+        ("no node waits", &[], &[]),
+    ];
+    let pattern = At::Pattern(warren_model::Pattern {
+        node: None,
+        role: None,
+        frames: vec!["*.x".into()],
+        stack: None,
+        kind: None,
+        place: None,
+        n: 9,
+        phase: Phase::Test,
+    });
+    let now = 1900 * MS;
+    for (what, entries, want) in table {
+        let mut c = start(vec![at(pattern.clone(), crash(Who::Executing))]);
+        let watch = Watch {
+            entries: came(entries),
+            last_event: now,
+            ..Watch::default()
+        };
+        let want: Vec<Action> = want.iter().map(|n| less(*n)).collect();
+        assert_eq!(c.on(Seen::Tick(watch.clone()), now), want, "{what}");
+        assert!(c.on(Seen::Tick(watch), now).is_empty(), "{what}: once");
+    }
+    // The event's n counts its own stack, the drift is in the pattern's numbers.
+    for (arrival, want) in [(4, Some((9, 4))), (9, None)] {
+        let mut c = start(vec![at(pattern.clone(), crash(Who::Executing))]);
+        let mut seen = claim(0, 2, 1, now);
+        if let Seen::Claimed { at: Some(s), .. } = &mut seen {
+            s.arrival = arrival;
+        }
+        c.on(seen, now);
+        c.on(dead(2, true), now + MS);
+        assert_eq!(c.done()[0].drift, want);
+    }
+}
+
+#[test]
+fn a_node_that_ends_by_itself_counts_as_dead() {
+    let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
+    assert_eq!(c.on(dead(2, false), 1), [Action::Cancel { fault: 0 }]);
+    c.on(Seen::Cancelled { fault: 0 }, 1);
+    assert_eq!(c.not_injected().unwrap().reason, "self-exit");
+    assert_eq!(c.state().dead, [name(2)]);
+
+    // It may be rebooted by the sequence.
+    let mut c = start(vec![at(
+        exact(1, 1),
+        Fault::Reboot {
+            who: Who::FirstDead,
+        },
+    )]);
+    assert!(c.on(dead(4, false), 1).is_empty());
+    assert_eq!(
+        c.on(claim(0, 1, 1, 2), 2),
+        [Action::Spawn { node: name(4) }]
+    );
+}
+
+#[test]
+fn a_point_on_a_node_we_killed_never_comes() {
+    let mut c = start(vec![
+        at(exact(2, 1), crash(Who::Executing)),
+        at(exact(2, 4), crash(Who::Node(name(3)))),
+    ]);
+    c.on(claim(0, 2, 1, 0), 0);
+    assert_eq!(
+        c.on(dead(2, true), 1),
+        [current(1), go_on(0), Action::Cancel { fault: 1 }]
+    );
+    c.on(Seen::Cancelled { fault: 1 }, 1);
+    let why = c.not_injected().unwrap();
+    assert_eq!((why.index, why.reason.as_str()), (1, "node-dead"));
+}

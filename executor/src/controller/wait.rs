@@ -1,0 +1,135 @@
+//! How long a fault is waited for: silence, drift, bounds, and giving up. Pure.
+
+use super::inject::WaitFor;
+use super::{Action, Controller, Release, Watch};
+use crate::link::Arrivals;
+use std::time::Duration;
+use warren_model::{At, NodeName};
+
+/// Silence of the awaited stack on a node after which that node accepts a smaller n (design: drift).
+const DRIFT_AFTER: u64 = 1_000_000_000;
+
+/// Why the rest is skipped, while the claim is being taken away.
+#[derive(Clone, Debug)]
+pub(super) struct GivingUp {
+    pub reason: &'static str,
+    pub detail: String,
+    pub arrivals: u32,
+}
+
+impl Controller {
+    pub(super) fn tick(&mut self, w: &Watch, now: u64, out: &mut Vec<Action>) {
+        if self.finished {
+            return;
+        }
+        if !self.acting.is_empty() {
+            let max_hold = nanos(self.limits.max_hold);
+            for a in &mut self.acting {
+                // A crash of the executing node holds for ever: the process dies under the thread.
+                let dying =
+                    matches!((&a.wait, &a.executing), (WaitFor::Death(n), Some(e)) if n == e);
+                if a.executing.is_some()
+                    && !a.late
+                    && !dying
+                    && now.saturating_sub(a.t_reached) > max_hold
+                {
+                    a.late = true;
+                    out.push(Action::Release {
+                        fault: a.index,
+                        action: Release::GoOn,
+                    });
+                }
+            }
+            return;
+        }
+        if self.giving_up.is_some() {
+            return;
+        }
+        let nearest = w.entries.iter().map(|(_, a)| a.n).max().unwrap_or(0);
+        if w.stopped {
+            return self.give_up("stopped", "Warren is stopping".into(), nearest, out);
+        }
+        if w.limit {
+            return self.give_up("limit", "the run passed its limit".into(), nearest, out);
+        }
+        if !self.after_go {
+            return;
+        }
+        let waited = now.saturating_sub(self.since);
+        if w.workload_over {
+            return self.give_up("bound", "the workload ended".into(), nearest, out);
+        }
+        if waited > nanos(self.limits.fault_wait) {
+            let detail = format!("waited {} ms", waited / 1_000_000);
+            return self.give_up("bound", detail, nearest, out);
+        }
+        let quiet = now.saturating_sub(w.last_event.max(self.since));
+        let idle = if self.state.cut.is_some() {
+            self.limits.idle_cut
+        } else {
+            self.limits.idle
+        };
+        if quiet > nanos(idle) {
+            let detail = format!("no event for {} ms", quiet / 1_000_000);
+            return self.give_up("silence", detail, nearest, out);
+        }
+        let n = self.faults.get(self.current).and_then(|f| asked_n(&f.at));
+        if n.is_some_and(|n| n > 1) {
+            self.drift(&w.entries, now, out);
+        }
+    }
+
+    /// Silence is each node's own: where the point came and comes no more, a smaller n is accepted, however lively the others are. A
+    /// node where it never came is no place of the point as long as it comes elsewhere (a follower, for a pattern that means leaders).
+    fn drift(&mut self, entries: &[(NodeName, Arrivals)], now: u64, out: &mut Vec<Action>) {
+        let since = self.since;
+        let silent = |a: &Arrivals| now.saturating_sub(a.last.max(since)) > DRIFT_AFTER;
+        let comes = entries.iter().any(|(_, a)| a.n > 0 && !silent(a));
+        for (node, a) in entries {
+            if silent(a) && (a.n > 0 || !comes) && !self.accept_less.contains(node) {
+                self.accept_less.push(node.clone());
+                out.push(Action::AcceptLess {
+                    fault: self.current,
+                    node: node.clone(),
+                });
+            }
+        }
+    }
+
+    /// Begins to give up the awaited fault and all after it.
+    pub(super) fn give_up(
+        &mut self,
+        reason: &'static str,
+        detail: String,
+        arrivals: u32,
+        out: &mut Vec<Action>,
+    ) {
+        self.giving_up = Some(GivingUp {
+            reason,
+            detail,
+            arrivals,
+        });
+        out.push(Action::Cancel {
+            fault: self.current,
+        });
+    }
+
+    pub(super) fn give_up_now(&mut self, out: &mut Vec<Action>) {
+        if let Some(g) = self.giving_up.take() {
+            self.skip_rest(g.reason, g.detail, g.arrivals, out);
+        }
+    }
+}
+
+/// The occurrence a fault waits for; none for one that waits for no point.
+pub(super) fn asked_n(at: &At) -> Option<u32> {
+    match at {
+        At::Exact(p) => Some(p.n),
+        At::Pattern(p) => Some(p.n),
+        At::AtOnce | At::Joined(_) => None,
+    }
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
