@@ -1,7 +1,8 @@
 //! Class data archives (AppCDS): a JVM that maps its classes starts in half the CPU time. Made once a target, kept in the cache.
 //!
 //! The list of classes comes from the boot that learns background stacks; three archives are dumped from it: nodes with
-//! instrumented jars, nodes with plain jars (bench), workload. A JVM that cannot use one silently starts without it.
+//! instrumented jars, nodes with plain jars (bench), workload. A JVM that cannot use one silently starts without it. What a target no
+//! longer uses is taken away at set-up (`prune`).
 
 use crate::prepare::Prepared;
 use std::collections::BTreeSet;
@@ -23,7 +24,11 @@ fn place(prepared: &Prepared, what: &str) -> PathBuf {
     prepared
         .cache()
         .join("archives")
-        .join(format!("{}-{what}.jsa", prepared.key()))
+        .join(format!(
+            "{}-{}-{what}.jsa",
+            prepared.target().name,
+            prepared.key()
+        ))
 }
 
 /// Says that archives were tried for this target: they are not tried again, whether it worked or not.
@@ -32,8 +37,9 @@ fn marker(prepared: &Prepared) -> PathBuf {
 }
 
 impl Archives {
-    /// What the cache holds for this target.
+    /// What the cache holds for this target. Every run asks, and so marks them as used.
     pub fn find(prepared: &Prepared) -> Self {
+        super::prune::mark_used(&marker(prepared));
         let there = |what: &str| Some(place(prepared, what)).filter(|p| p.is_file());
         Archives {
             nodes: there("nodes"),

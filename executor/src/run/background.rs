@@ -23,6 +23,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// # Errors
 /// As [`Runner::run`]; a cluster that does not become ready.
 pub fn learn_background(runner: &Runner) -> Result<Vec<StackId>, RunError> {
+    super::prune::archives(&runner.prepared().cache().join("archives"));
     let file = runner
         .prepared()
         .cache()

@@ -11,6 +11,7 @@ mod drive;
 mod flow;
 mod options;
 mod prober;
+mod prune;
 mod questions;
 mod request;
 mod templates;
