@@ -56,7 +56,7 @@ fn work(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let mut runner = Runner::new(prepared, RunnerConfig::new(&exe, level))?;
     if number("background", 1) == 1 && number("agent", 1) == 1 {
         let began = Instant::now();
-        let stacks = learn_background(&runner)?;
+        let stacks = learn_background(&runner, &RunOptions::default())?;
         println!(
             "{} background stacks in {:?}",
             stacks.len(),

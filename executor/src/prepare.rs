@@ -3,7 +3,7 @@
 //! Called once by the command line before the first run; the result is shared by all runners. Starts no cluster.
 
 use crate::setup::jdk::Jdk;
-use crate::setup::{SetupError, cache, javac, jdk, maven};
+use crate::setup::{SetupError, cache, child, javac, jdk, maven};
 use crate::target::{JarSource, Target};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -118,6 +118,7 @@ impl Prepared {
         };
         match instrument(&prepared) {
             Ok(jars) => prepared.instrumented = Some(jars),
+            Err(_) if child::stopped() => return Err(SetupError::Ended.into()),
             Err(why) => prepared.notes.push(format!(
                 "classes are instrumented at load time, which is slower: {why}"
             )),
@@ -272,8 +273,7 @@ fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
         command.arg(jar).arg(&temporary);
         made.push((temporary, place));
     }
-    let answer = command
-        .output()
+    let answer = child::output(&mut command)
         .map_err(|e| format!("starting {}: {e}", p.jdk.java.display()))?;
     if !answer.status.success() {
         let said = String::from_utf8_lossy(&answer.stderr);

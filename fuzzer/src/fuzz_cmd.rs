@@ -6,7 +6,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions};
-use crate::ui::Ui;
+use crate::ui::{self, Ui};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let mut options = options(args);
     // Before a set-up that may take a minute.
     Folder::check(&options.out, &options.instance).map_err(CliError::from)?;
+    // Before set-up: Maven, too, must be ended when the user asks.
+    let interrupt = Interrupt::install()?;
     let began = Instant::now();
     let session = Session::open(&args.target, &args.setup)?;
     // A base may give the name: files and records carry the one the description says.
@@ -26,7 +28,6 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let runner = session.runner(options.max_faults)?;
     let setup = began.elapsed();
     eprintln!("warren: set up in {:.1} s", setup.as_secs_f64());
-    let interrupt = Interrupt::install()?;
     options.stop = interrupt.flag();
     let ui = Ui::start(options.snapshot.clone(), interrupt, args.no_ui);
     let snapshot = options.snapshot.clone();
@@ -45,9 +46,9 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     }
     let end = ended.map_err(CliError::from)?;
     if kept {
-        print!("{}", last_words(&end, setup));
+        ui::print(&last_words(&end, setup));
     } else {
-        println!("ended before the first sequence was tested: nothing is kept");
+        ui::print("ended before the first sequence was tested: nothing is kept\n");
     }
     Ok(exit(end.reason))
 }

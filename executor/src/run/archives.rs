@@ -7,7 +7,7 @@
 use crate::prepare::Prepared;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Lowest Java version whose archives hold application classes without unlocking anything.
 const LOWEST_JAVA: u32 = 11;
@@ -21,14 +21,11 @@ pub(super) struct Archives {
 }
 
 fn place(prepared: &Prepared, what: &str) -> PathBuf {
-    prepared
-        .cache()
-        .join("archives")
-        .join(format!(
-            "{}-{}-{what}.jsa",
-            prepared.target().name,
-            prepared.key()
-        ))
+    prepared.cache().join("archives").join(format!(
+        "{}-{}-{what}.jsa",
+        prepared.target().name,
+        prepared.key()
+    ))
 }
 
 /// Says that archives were tried for this target: they are not tried again, whether it worked or not.
@@ -81,6 +78,12 @@ impl Archives {
             prepared.workload_path(),
             None,
         );
+        if crate::setup::stopped() {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::Interrupted,
+                "ended by the user",
+            ));
+        }
         std::fs::write(marker(prepared), said)
     }
 }
@@ -133,12 +136,11 @@ fn dump(
     }
     let path: Vec<String> = path.iter().map(|p| p.display().to_string()).collect();
     command.arg("-cp").arg(path.join(":"));
-    let answer = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| e.to_string());
+    let answer = crate::setup::child::output(&mut command).map_err(|e| e.to_string());
     let _ = std::fs::remove_file(&list_file);
-    let answer = answer?;
+    let answer = answer.inspect_err(|_| {
+        let _ = std::fs::remove_file(&part);
+    })?;
     if !answer.status.success() || !part.is_file() {
         let _ = std::fs::remove_file(&part);
         let said = String::from_utf8_lossy(&answer.stderr).into_owned()

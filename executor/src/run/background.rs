@@ -18,11 +18,11 @@ const IDLE: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// Stacks whose count grows while the ready cluster, with its clients connected, is idle for 5 s. Kept in the cache by the
-/// content of the target, so later starts learn nothing anew.
+/// content of the target, so later starts learn nothing anew. Of the options `stop` and `progress` count.
 ///
 /// # Errors
-/// As [`Runner::run`]; a cluster that does not become ready.
-pub fn learn_background(runner: &Runner) -> Result<Vec<StackId>, RunError> {
+/// As [`Runner::run`]; a cluster that does not become ready; the stop flag.
+pub fn learn_background(runner: &Runner, options: &RunOptions) -> Result<Vec<StackId>, RunError> {
     super::prune::archives(&runner.prepared().cache().join("archives"));
     let file = runner
         .prepared()
@@ -37,7 +37,7 @@ pub fn learn_background(runner: &Runner) -> Result<Vec<StackId>, RunError> {
             return Ok(stacks);
         }
     }
-    let stacks = watch(runner)?;
+    let stacks = watch(runner, options)?;
     let text: String = stacks.iter().map(|s| format!("{s}\n")).collect();
     let write = || -> std::io::Result<()> {
         if let Some(parent) = file.parent() {
@@ -51,10 +51,14 @@ pub fn learn_background(runner: &Runner) -> Result<Vec<StackId>, RunError> {
     Ok(stacks)
 }
 
-fn watch(runner: &Runner) -> Result<Vec<StackId>, RunError> {
+fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> {
     let began = Instant::now();
     let sequence = FaultSequence::empty(&runner.prepared().target().name);
-    let options = RunOptions::default();
+    let options = RunOptions {
+        stop: asked.stop.clone(),
+        progress: asked.progress.clone(),
+        ..RunOptions::default()
+    };
     let slot = runner.open_slot()?;
     let mut product = RunProduct::default();
     let list_classes = !Archives::settled(runner.prepared());
@@ -70,6 +74,10 @@ fn watch(runner: &Runner) -> Result<Vec<StackId>, RunError> {
         wait(drive, SETTLE)?;
         let before: Vec<BTreeMap<u64, u64>> = totals(drive.cluster);
         wait(drive, IDLE)?;
+        if options.to_end() {
+            // Too short a look would call busy stacks quiet, and the cache would keep it.
+            return Err(RunError::io("learning background stacks", "stopped"));
+        }
         let after = totals(drive.cluster);
         let mut grown: BTreeSet<u64> = BTreeSet::new();
         for (b, a) in before.iter().zip(&after) {

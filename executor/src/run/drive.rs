@@ -2,7 +2,7 @@
 //!
 //! One thread, 0.2 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, CutNow};
 use super::options::{NodeProgress, NodeStatus, RunError, RunProgress};
 use super::prober::{Prober, Wanted};
 use super::watcher::Watcher;
@@ -10,9 +10,8 @@ use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
 use crate::link::{Claim, ReleaseAction};
 use crate::slot::now_ns;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use warren_model::{At, Exit, Observation, Phase};
+use warren_model::{At, Exit, NodeName, Observation, Phase};
 
 /// How often HELD is looked at.
 const TURN: Duration = Duration::from_micros(200);
@@ -107,7 +106,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     }
 
     fn stopping(&self) -> bool {
-        self.cluster.options.stop.load(Ordering::Relaxed)
+        self.cluster.options.to_end()
     }
 
     /// Every node that is not dead serves.
@@ -480,6 +479,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             return;
         }
         self.last_progress = t;
+        let logs = &self.cluster.prepared.target().logs;
         let progress = RunProgress {
             phase: self.phase,
             elapsed: self.began.elapsed(),
@@ -492,6 +492,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                     role: n.role.clone(),
                     status: n.status,
                     incarnation: n.incarnation(),
+                    logs: logs.iter().map(|l| n.dir.join(l)).collect(),
                 })
                 .collect(),
             awaited: self
@@ -500,7 +501,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                 .map(|f| format!("{} at {}", f.fault.kind(), shown(&f.at))),
             injected: self.controller.current(),
             asked: self.asked,
-            cut: self.cluster.cut.is_some(),
+            cut: self.cluster.cut.as_ref().map_or(Vec::new(), cut_off),
         };
         let same = self.shown.as_ref().is_some_and(|s| {
             s.phase == progress.phase
@@ -513,6 +514,20 @@ impl<'r, 'a> Drive<'r, 'a> {
             self.shown = Some(progress);
         }
     }
+}
+
+/// The nodes a cut takes something from: its smaller side; both when neither is smaller.
+fn cut_off(now: &CutNow) -> Vec<NodeName> {
+    let (side, other) = (&now.cut.side, &now.cut.other);
+    let smaller = |a: usize, b: usize| a <= b;
+    let mut nodes: Vec<NodeName> = Vec::new();
+    if smaller(side.len(), other.len()) {
+        nodes.extend(side.iter().cloned());
+    }
+    if smaller(other.len(), side.len()) {
+        nodes.extend(other.iter().cloned());
+    }
+    nodes
 }
 
 /// A place as one short text.

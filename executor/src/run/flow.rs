@@ -67,17 +67,17 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     pub fn run(mut self, sequence: &FaultSequence, check_map: bool) -> Result<(), RunError> {
         self.mark = Instant::now();
         let went = self.phases(sequence, check_map);
-        if matches!(went, Ok(Went::Ends))
-            && self
-                .drive
-                .cluster
-                .options
-                .stop
-                .load(std::sync::atomic::Ordering::Relaxed)
-        {
+        let options = self.drive.cluster.options;
+        if matches!(went, Ok(Went::Ends)) && options.to_end() {
             // Whatever did not happen any more is nobody's fault.
             self.product.record.not_stable = None;
-            self.product.record.void = Some("stopped: Warren is stopping".into());
+            let stop = options.stop.load(std::sync::atomic::Ordering::Relaxed);
+            let why = if stop {
+                "stopped: Warren is stopping"
+            } else {
+                "stopped: given up by the user"
+            };
+            self.product.record.void = Some(why.into());
         }
         self.end();
         self.product.record.times.finale += self.lap();

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use warren_model::{NodeName, Phase, Violation};
 
@@ -34,7 +34,16 @@ pub struct RunOptions {
     pub dump_classes: Option<PathBuf>,
     /// Set by Ctrl-C: the run ends as soon as it can, its record says `stopped`.
     pub stop: Arc<AtomicBool>,
+    /// Set by key `n` of the screen: the same for this run alone.
+    pub give_up: Arc<AtomicBool>,
     pub progress: Option<ProgressFn>,
+}
+
+impl RunOptions {
+    /// The run is to end as soon as it can.
+    pub(super) fn to_end(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.give_up.load(Ordering::Relaxed)
+    }
 }
 
 impl Default for RunOptions {
@@ -50,6 +59,7 @@ impl Default for RunOptions {
             plain_ops: None,
             dump_classes: None,
             stop: Arc::new(AtomicBool::new(false)),
+            give_up: Arc::new(AtomicBool::new(false)),
             progress: None,
         }
     }
@@ -67,8 +77,8 @@ pub struct RunProgress {
     /// Faults done, and faults asked for.
     pub injected: usize,
     pub asked: usize,
-    /// A cut is in force.
-    pub cut: bool,
+    /// A cut is in force: the nodes of its smaller side, or of both where they are alike.
+    pub cut: Vec<NodeName>,
 }
 
 /// One node of the picture.
@@ -78,6 +88,8 @@ pub struct NodeProgress {
     pub role: Option<String>,
     pub status: NodeStatus,
     pub incarnation: u8,
+    /// Its own logs as Warren sees them; they are gone when the run is over.
+    pub logs: Vec<PathBuf>,
 }
 
 /// What a node is doing as far as the executor knows.

@@ -7,11 +7,12 @@ use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fs4::fs_std::FileExt;
 use sha2::{Digest, Sha256};
 
-use super::SetupError;
+use super::{SetupError, child};
 
 /// The cache folder: WARREN_CACHE, else XDG_CACHE_HOME/warren, else ~/.cache/warren. Made if it is not there.
 ///
@@ -35,7 +36,7 @@ fn choose(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         .or_else(|| var("HOME").map(|d| d.join(".cache/warren")))
 }
 
-/// An exclusive lock on a file of the cache, held until dropped (or until the process dies). Blocks.
+/// An exclusive lock on a file of the cache, held until dropped (or until the process dies). Waits for another Warren.
 #[derive(Debug)]
 pub struct Guard(#[allow(dead_code, reason = "the lock lives as long as its open file")] File);
 
@@ -50,7 +51,13 @@ pub fn lock(cache: &Path, name: &str) -> Result<Guard, SetupError> {
         .write(true)
         .open(&path);
     let file = file.map_err(SetupError::file("opening", &path))?;
-    FileExt::lock_exclusive(&file).map_err(SetupError::file("locking", &path))?;
+    // Not the call that blocks: whoever waits for another Warren's Maven must be able to give up.
+    while !FileExt::try_lock_exclusive(&file).map_err(SetupError::file("locking", &path))? {
+        if child::stopped() {
+            return Err(SetupError::Ended);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
     Ok(Guard(file))
 }
 

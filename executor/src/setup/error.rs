@@ -45,6 +45,9 @@ pub enum SetupError {
         /// What needs it.
         doing: String,
     },
+    /// The user asked for an end.
+    #[error("set-up was ended by the user")]
+    Ended,
     /// Neither WARREN_CACHE nor XDG_CACHE_HOME nor HOME is set.
     #[error("no place for the cache: set WARREN_CACHE (or HOME) to a folder that may be written")]
     NoCache,

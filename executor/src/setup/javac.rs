@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::jdk::Jdk;
-use super::{SetupError, cache};
+use super::{SetupError, cache, child};
 
 /// Compiles `sources` (files, or folders searched for `.java`) against `classpath` and returns the jar.
 ///
@@ -91,9 +91,8 @@ fn run(mut command: Command, label: &str, tool: &Path) -> Result<(), SetupError>
         javac: tool.to_path_buf(),
         output,
     };
-    let out = command
-        .output()
-        .map_err(|e| fail(format!("it cannot be started: {e}")))?;
+    let out =
+        child::output(&mut command).map_err(|e| fail(format!("it cannot be started: {e}")))?;
     if out.status.success() {
         return Ok(());
     }

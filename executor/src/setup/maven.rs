@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::lock::{Lock, LockedJar};
-use super::{SetupError, cache};
+use super::{SetupError, cache, child};
 
 /// The plugin that lists resolved jars with their files; pinned, so that the text it prints is known.
 const LIST: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:list";
@@ -140,7 +140,7 @@ impl Job<'_> {
         if again {
             mvn.arg("-U");
         }
-        let out = mvn.output().map_err(|e| SetupError::NoMaven {
+        let out = child::output(&mut mvn).map_err(|e| SetupError::NoMaven {
             what: self.what.into(),
             why: e.to_string(),
         })?;

@@ -4,10 +4,12 @@
 //! says what it was made from, so a second start needs neither Maven nor network. It starts no process of a target.
 
 pub mod cache;
+pub(crate) mod child;
 mod error;
 pub mod javac;
 pub mod jdk;
 pub mod lock;
 pub mod maven;
 
+pub use child::{stop, stopped};
 pub use error::SetupError;

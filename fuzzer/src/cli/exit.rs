@@ -38,6 +38,14 @@ impl CliError {
         }
     }
 
+    /// The user asked for an end: exit 0.
+    pub fn ended(text: impl fmt::Display) -> Self {
+        CliError {
+            exit: Exit::End,
+            text: text.to_string(),
+        }
+    }
+
     /// Set-up or the machine failed: exit 1.
     pub fn setup(text: impl fmt::Display) -> Self {
         CliError {

@@ -32,7 +32,7 @@ pub fn main() -> ExitCode {
     match dispatch(&cli.command) {
         Ok(exit) => exit.into(),
         Err(e) => {
-            eprintln!("warren: {e}");
+            crate::ui::say(&format!("warren: {e}"));
             e.exit.into()
         }
     }

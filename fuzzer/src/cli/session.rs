@@ -7,6 +7,7 @@ use crate::cli::exit::CliError;
 use std::path::{Path, PathBuf};
 use warren_executor::prepare::{PrepareOptions, Prepared};
 use warren_executor::run::{Runner, RunnerConfig};
+use warren_executor::setup::stopped;
 use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3};
 use warren_executor::target::{Target, find_target, load_target};
 
@@ -40,7 +41,14 @@ impl Session {
             jdk: args.java.clone(),
             ..PrepareOptions::default()
         };
-        let prepared = Prepared::new(target, &options).map_err(CliError::setup)?;
+        let prepared = Prepared::new(target, &options).map_err(|e| {
+            if stopped() {
+                // What the tool said when it was ended is no news.
+                CliError::ended("ended in set-up, as asked: nothing was run, nothing is kept")
+            } else {
+                CliError::setup(e)
+            }
+        })?;
         for note in prepared.notes() {
             eprintln!("warren: {note}");
         }

@@ -68,7 +68,9 @@ impl Drive for ClusterExecutor<Observers, Sink> {
     }
 
     fn learn_background(&mut self) -> Result<Vec<StackId>, Error> {
-        let stacks = learn_background(self.runner()).map_err(|e| Error::runtime(e.to_string()))?;
+        let options = ClusterExecutor::options_mut(self).clone();
+        let stacks =
+            learn_background(self.runner(), &options).map_err(|e| Error::runtime(e.to_string()))?;
         self.runner_mut()
             .config_mut()
             .background

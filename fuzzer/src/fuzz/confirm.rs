@@ -7,7 +7,7 @@ use super::drive::{Drive, Observers};
 use super::options::{EndReason, FuzzError};
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
-use super::stage::{execute, line};
+use super::stage::{execute, given_up, line};
 use crate::campaign::{EntryName, FindingText, KeptFinding, RunRole, folder, names, write_finding};
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
@@ -92,7 +92,7 @@ where
                 Replayed::Stands => rate_text(&seen, k, n),
                 // Only Ctrl-C leaves it open: what was seen must not be lost with the campaign.
                 Replayed::Open => format!(
-                    "no: the campaign ended after {n} of {REPLAYS} replays, in {k} of which it showed again"
+                    "no: replaying was cut short after {n} of {REPLAYS} replays, in {k} of which it showed again"
                 ),
                 Replayed::Falls => {
                     not_confirmed(session, &seen, k, n);
@@ -172,7 +172,7 @@ where
         let run = &observers.1.0;
         let mut written = line(session, state, run, RunRole::Confirm);
         written.why = format!("confirm {}", seen.failure.signature);
-        if session.stopping() {
+        if session.stopping() || given_up(session, run) {
             written.void = Some(STOPPED);
             session.run_ended(&written)?;
             break;

@@ -5,7 +5,7 @@ use super::drive::{Drive, Limits, Observers};
 use super::options::FuzzError;
 use super::session::{STOPPED, Session, edges_found};
 use super::snapshot::CurrentRun;
-use super::stage::{add_seed, drawing, execute, line, test_stacks};
+use super::stage::{add_seed, drawing, execute, line, set_options, test_stacks};
 use super::{State, StrategyKind};
 use crate::campaign::RunRole;
 use crate::search::children::serving_since;
@@ -170,11 +170,14 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
         since: Some(Instant::now()),
         ..CurrentRun::default()
     });
+    // The stop flag, and what the screen shows.
+    set_options(session, executor.options_mut(), FIRST_LIMIT, false);
     let mut tries = 0;
     let stacks = loop {
         tries += 1;
         match executor.learn_background() {
             Ok(stacks) => break stacks,
+            Err(_) if session.stopping() => return Ok(()),
             // A cluster that starts badly once on a loaded machine is no reason to give up.
             Err(e) if tries < MAY_FAIL && !session.stopping() => {
                 session.say(format!("learning background stacks again: {e}"));

@@ -3,7 +3,7 @@
 
 use super::drive::Limits;
 use super::options::{EndReason, FuzzError, FuzzOptions};
-use super::snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, Snapshot};
+use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
 use super::{SharedSnapshot, State};
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb};
 use crate::campaign::{Figures, Folder, KeptFinding, RunLine, folder};
@@ -15,7 +15,6 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use warren_executor::{NodeStatus, RunProgress};
 use warren_feedback::KnownSlots;
 use warren_model::{Fault, FaultSequence, Judgement, PhaseTimes, RunRecord, Trace, Verdict};
 
@@ -27,6 +26,11 @@ impl Clock {
     /// The first fuzzed run begins.
     pub fn start(&self) {
         self.0.set(Some(Instant::now()));
+    }
+
+    /// A pause of the user's is no fuzzing time.
+    pub fn shift(&self, pause: Duration) {
+        self.0.set(self.0.get().map(|t| t + pause));
     }
 
     /// Fuzzing time so far; zero in learning.
@@ -199,6 +203,7 @@ impl Session {
         let snapshot = options.snapshot.clone();
         snapshot.with(|s| {
             s.target.clone_from(&options.target);
+            s.folder = folder.root().to_owned();
             s.strategy = options.strategy.to_string();
             s.seed = seed;
             s.learning = true;
@@ -264,6 +269,18 @@ impl Session {
     #[must_use]
     pub fn stopping(&self) -> bool {
         self.options.stop.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// The user held the campaign up for so long: no fuzzing time.
+    pub fn paused(&self, pause: Duration) {
+        if !pause.is_zero() {
+            self.clock.shift(pause);
+            let at = self.clock.started();
+            self.snapshot().with(|s| {
+                s.fuzz_started = at;
+                s.current.since = Some(Instant::now());
+            });
+        }
     }
 
     /// Learning is over: `-V`, `-E`, run time and rates count from here.
@@ -466,6 +483,7 @@ impl Session {
             s.coverage_fault_free = self.edges_fault_free;
             s.stability = self.stability;
             s.findings = self.bugs();
+            s.kept_findings.clone_from(&self.findings);
             s.failing_runs = c.failing;
             s.hangs = c.saved_hangs;
             s.unknowns = c.unknowns;
@@ -490,38 +508,6 @@ pub fn edges_found(state: &State) -> u64 {
         .metadata_map()
         .get::<KnownSlots>()
         .map_or(0, |k| k.count() as u64)
-}
-
-/// What the executor tells while a run goes on, for the screen.
-pub fn show_progress(snapshot: &SharedSnapshot, progress: &RunProgress) {
-    let nodes = progress
-        .nodes
-        .iter()
-        .map(|n| NodeState {
-            name: n.name.to_string(),
-            role: n.role.clone().unwrap_or_default(),
-            state: match n.status {
-                NodeStatus::Absent => "absent",
-                NodeStatus::Starting => "starting",
-                NodeStatus::Serving => "alive",
-                NodeStatus::Held => "held",
-                NodeStatus::Dead => "dead",
-                NodeStatus::Exited => "exited",
-            }
-            .into(),
-        })
-        .collect();
-    let mut phase = format!(
-        "{}, {}/{} faults",
-        progress.phase, progress.injected, progress.asked
-    );
-    if progress.cut {
-        phase.push_str(", cut");
-    }
-    snapshot.with(|s| {
-        s.nodes = nodes;
-        s.current.phase = phase;
-    });
 }
 
 /// One line per fault, for the screen: kind, node, innermost frame where the seed run's trace knows it.

@@ -1,16 +1,26 @@
-//! What the screen shows: one plain struct behind a mutex, written by the loop, cloned by the screen at its own clock.
+//! What the screen shows: one plain struct behind a mutex, written by the loop, cloned by the screen at its own clock. Beside it the
+//! two wishes that go the other way: pause, and give up the run that is going on.
 
-use serde::Serialize;
+use crate::campaign::KeptFinding;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use warren_executor::{NodeStatus, RunProgress};
 
 /// A node as far as the loop knows it at the end of the last run, or live where the executor tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeState {
     pub name: String,
     pub role: String,
-    /// `alive`, `dead`, `cut`, or empty when unknown.
+    /// `absent`, `starting`, `alive`, `held`, `cut`, `dead` (killed by us), `exited` (by itself), or empty when unknown.
     pub state: String,
+    /// Number of its JVM in this run, 0 before the first.
+    pub incarnation: u8,
+    /// Its logs while the run goes on.
+    #[serde(skip)]
+    pub logs: Vec<PathBuf>,
 }
 
 /// The run that is going on.
@@ -24,6 +34,14 @@ pub struct CurrentRun {
     pub kinds: String,
     /// Phase of the run, where the executor tells (`start`, `test`, ...).
     pub phase: String,
+    /// When this phase began.
+    #[serde(skip)]
+    pub phase_since: Option<Instant>,
+    /// Phases that are over, and their ms.
+    pub phases_ms: Vec<(String, u64)>,
+    /// Faults done; the next one is awaited when `awaited` says so.
+    pub injected: usize,
+    pub awaited: bool,
     /// Why the strategy took it: `new fault id; score 240 of 3100`.
     pub why: String,
     /// Corpus id of the seed run.
@@ -34,7 +52,7 @@ pub struct CurrentRun {
 }
 
 /// How often sequences were injected in full at the first try; drift and late counted in and also apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InjectedRates {
     pub one_fault_asked: u64,
     pub one_fault_full: u64,
@@ -62,6 +80,14 @@ pub struct FindLine {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     pub target: String,
+    /// The instance folder: the screen reads lists that grow for weeks (queue/, findings/) from there.
+    pub folder: PathBuf,
+    /// The loop waits for key `p`; run time stands still.
+    #[serde(skip)]
+    pub paused_since: Option<Instant>,
+    /// Findings that stand, with k of n.
+    #[serde(skip)]
+    pub kept_findings: Vec<KeptFinding>,
     pub strategy: String,
     pub seed: u64,
     /// Before the first fuzzed run.
@@ -123,9 +149,61 @@ pub struct Snapshot {
     pub ended: bool,
 }
 
-/// A snapshot shared by the loop and the screen.
+/// What the executor tells while a run goes on.
+pub fn show_progress(snapshot: &SharedSnapshot, progress: &RunProgress) {
+    let state = |n: &warren_executor::NodeProgress| match n.status {
+        NodeStatus::Absent => "absent",
+        NodeStatus::Starting => "starting",
+        NodeStatus::Held => "held",
+        NodeStatus::Dead => "dead",
+        NodeStatus::Exited => "exited",
+        NodeStatus::Serving if progress.cut.contains(&n.name) => "cut",
+        NodeStatus::Serving => "alive",
+    };
+    let nodes = progress
+        .nodes
+        .iter()
+        .map(|n| NodeState {
+            name: n.name.to_string(),
+            role: n.role.clone().unwrap_or_default(),
+            state: state(n).into(),
+            incarnation: n.incarnation,
+            logs: n.logs.clone(),
+        })
+        .collect();
+    let phase = progress.phase.to_string();
+    let now = Instant::now();
+    snapshot.with(|s| {
+        s.nodes = nodes;
+        let c = &mut s.current;
+        if c.phase != phase {
+            let began = c.phase_since.or(c.since).unwrap_or(now);
+            let name = std::mem::replace(&mut c.phase, phase);
+            // What comes before the first phase: the slot is made.
+            let name = if name.is_empty() { "slot".into() } else { name };
+            let ms = now.saturating_duration_since(began).as_millis();
+            c.phases_ms
+                .push((name, u64::try_from(ms).unwrap_or(u64::MAX)));
+            c.phase_since = Some(now);
+        }
+        c.injected = progress.injected;
+        c.awaited = progress.awaited.is_some();
+    });
+}
+
+/// What the keys ask of the loop.
+#[derive(Debug, Default)]
+struct Wishes {
+    pause: AtomicBool,
+    give_up: Arc<AtomicBool>,
+}
+
+/// A snapshot shared by the loop and the screen, and the screen's wishes.
 #[derive(Clone, Debug, Default)]
-pub struct SharedSnapshot(Arc<Mutex<Snapshot>>);
+pub struct SharedSnapshot {
+    shown: Arc<Mutex<Snapshot>>,
+    wishes: Arc<Wishes>,
+}
 
 impl SharedSnapshot {
     /// Change it. Held for microseconds; a panic elsewhere does not lose it.
@@ -145,7 +223,131 @@ impl SharedSnapshot {
         std::mem::take(&mut self.guard().lines)
     }
 
+    /// Key `p`: pause before the next run, or go on. Answers whether a pause is wished now.
+    pub fn toggle_pause(&self) -> bool {
+        !self.wishes.pause.fetch_xor(true, Ordering::SeqCst)
+    }
+
+    /// Whether a pause is wished.
+    #[must_use]
+    pub fn pause_wished(&self) -> bool {
+        self.wishes.pause.load(Ordering::SeqCst)
+    }
+
+    /// Key `n`: the run that is going on is to end. Without one the wish is forgotten at the next run's start.
+    pub fn give_up_run(&self) {
+        self.wishes.give_up.store(true, Ordering::SeqCst);
+    }
+
+    /// A run is about to start: an older wish to give one up is not meant for it.
+    #[must_use]
+    pub fn begin_run(&self) -> Arc<AtomicBool> {
+        self.wishes.give_up.store(false, Ordering::SeqCst);
+        Arc::clone(&self.wishes.give_up)
+    }
+
+    /// The run that has just ended was to be given up.
+    #[must_use]
+    pub fn gave_up(&self) -> bool {
+        self.wishes.give_up.load(Ordering::SeqCst)
+    }
+
+    /// Before each run: returns at once, or when a wished pause is over or `stopping` holds. Answers how long it was.
+    pub fn wait_while_paused(&self, stopping: impl Fn() -> bool) -> Duration {
+        if !self.pause_wished() {
+            return Duration::ZERO;
+        }
+        let began = Instant::now();
+        self.with(|s| s.paused_since = Some(began));
+        while self.pause_wished() && !stopping() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.with(|s| s.paused_since = None);
+        began.elapsed()
+    }
+
     fn guard(&self) -> MutexGuard<'_, Snapshot> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_executor::NodeProgress;
+    use warren_model::{NodeName, Phase};
+
+    #[test]
+    fn progress_is_shown_with_cut_nodes_and_the_time_of_each_phase() {
+        let shared = SharedSnapshot::default();
+        let node = |name: &str, status| NodeProgress {
+            name: NodeName::from(name),
+            role: Some("follower".into()),
+            status,
+            incarnation: 1,
+            logs: vec!["/x/stdout".into()],
+        };
+        let mut p = RunProgress {
+            phase: Phase::Start,
+            elapsed: Duration::ZERO,
+            nodes: vec![
+                node("a", NodeStatus::Serving),
+                node("b", NodeStatus::Serving),
+                node("c", NodeStatus::Dead),
+            ],
+            awaited: Some("crash".into()),
+            injected: 0,
+            asked: 2,
+            cut: vec![NodeName::from("b"), NodeName::from("c")],
+        };
+        show_progress(&shared, &p);
+        show_progress(&shared, &p);
+        p.phase = Phase::Test;
+        p.injected = 1;
+        show_progress(&shared, &p);
+        let s = shared.get();
+        let states: Vec<&str> = s.nodes.iter().map(|n| n.state.as_str()).collect();
+        assert_eq!(states, ["alive", "cut", "dead"]);
+        let phases: Vec<&str> = s
+            .current
+            .phases_ms
+            .iter()
+            .map(|(n, _)| n.as_str())
+            .collect();
+        assert_eq!(phases, ["slot", "start"]);
+        assert_eq!((s.current.phase.as_str(), s.current.injected), ("test", 1));
+        assert!(s.current.awaited && s.current.phase_since.is_some());
+    }
+
+    #[test]
+    fn a_pause_lasts_until_it_is_taken_back_or_the_campaign_ends() {
+        let s = SharedSnapshot::default();
+        assert_eq!(s.wait_while_paused(|| false), Duration::ZERO);
+        assert!(s.toggle_pause() && s.pause_wished());
+        let other = s.clone();
+        let helper = std::thread::spawn(move || {
+            while other.get().paused_since.is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(30));
+            other.toggle_pause()
+        });
+        let waited = s.wait_while_paused(|| false);
+        assert!(waited >= Duration::from_millis(30), "{waited:?}");
+        assert!(!helper.join().unwrap());
+        assert!(s.get().paused_since.is_none());
+        s.toggle_pause();
+        s.wait_while_paused(|| true);
+        assert!(s.pause_wished(), "stopping does not take the wish back");
+    }
+
+    #[test]
+    fn a_wish_to_give_up_is_for_the_run_that_goes_on_only() {
+        let s = SharedSnapshot::default();
+        s.give_up_run();
+        let flag = s.begin_run();
+        assert!(!flag.load(Ordering::SeqCst) && !s.gave_up());
+        s.give_up_run();
+        assert!(flag.load(Ordering::SeqCst) && s.gave_up());
     }
 }

@@ -4,8 +4,8 @@
 use super::confirm;
 use super::drive::{Drive, Observers};
 use super::options::FuzzError;
-use super::session::{STOPPED, Session, describe, show_progress};
-use super::snapshot::CurrentRun;
+use super::session::{STOPPED, Session, describe};
+use super::snapshot::{CurrentRun, show_progress};
 use super::{State, StrategyKind};
 use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::{RunLine, RunRole, StoredRun};
@@ -48,6 +48,8 @@ struct Job {
 pub enum Tested {
     /// Ended by the stop flag: it tells nothing.
     Stopped,
+    /// Ended by key `n`: likewise, and the next sequence's turn.
+    GivenUp,
     Done(ExitKind, RunRole),
 }
 
@@ -125,13 +127,14 @@ impl FuzzStage {
             doing: "fuzzing".into(),
             faults: job.lines.clone(),
             kinds: job.sequence.kinds(),
-            phase: String::new(),
             why: job.why.clone(),
             seed_run: job.pick.as_ref().map(|p| p.seed),
             since: Some(Instant::now()),
+            ..CurrentRun::default()
         });
         let (kind, role) = match self.test(fuzzer, executor, state, manager, &job)? {
             Tested::Stopped => return Ok(()),
+            Tested::GivenUp => return self.give_up(state, &job),
             Tested::Done(kind, role) => (kind, role),
         };
         let judged = fuzzer.evaluate_execution(
@@ -256,6 +259,12 @@ impl FuzzStage {
                 session.run_ended(&line)?;
                 return Ok(Tested::Stopped);
             }
+            if given_up(session, run) {
+                let mut line = line(session, state, run, role);
+                line.void = Some(STOPPED);
+                session.run_ended(&line)?;
+                return Ok(Tested::GivenUp);
+            }
             let j = run.judgement();
             let next = if j.void.is_some() && voids < VOID_REPEATS {
                 voids += 1;
@@ -286,6 +295,16 @@ impl FuzzStage {
                 s.current.since = Some(Instant::now());
             });
         }
+    }
+
+    /// The user gave the run up: as if its faults had not happened, its sequence has its turn again, three times in all.
+    fn give_up(&mut self, state: &mut State, job: &Job) -> Result<(), FuzzError> {
+        if let Some(pick) = &job.pick {
+            state.metadata_mut::<Queue>()?.not_injected(pick);
+        }
+        let text = format!("{}: given up with key n", job.sequence.kinds());
+        self.session.find("skipped", text);
+        self.session.publish(state, false)
     }
 
     /// Counts a tested sequence, feeds the queue, writes the run's line.
@@ -374,6 +393,12 @@ impl FuzzStage {
     }
 }
 
+/// The last run ended because the user gave it up, not by itself just before.
+pub fn given_up(session: &Session, run: &RunObserver) -> bool {
+    let void = run.judgement().void.as_deref();
+    session.snapshot().gave_up() && void.is_some_and(|v| v.starts_with(STOPPED))
+}
+
 /// The line of a run, as far as the run itself tells.
 pub fn line<'a>(
     session: &Session,
@@ -407,18 +432,26 @@ where
     E: HasObservers<Observers = Observers> + Drive,
     Z: ExecutesInput<E, EM, FaultSequence, State>,
 {
+    let paused = session.snapshot().wait_while_paused(|| session.stopping());
+    session.paused(paused);
     set_options(session, executor.options_mut(), limit, durable);
     executor.observers_mut().1.0.expect_retest(retest);
     Ok(fuzzer.execute_input(state, executor, manager, sequence)?)
 }
 
-fn set_options(session: &Session, options: &mut RunOptions, limit: Duration, durable: bool) {
+pub(super) fn set_options(
+    session: &Session,
+    options: &mut RunOptions,
+    limit: Duration,
+    durable: bool,
+) {
     let snapshot = session.snapshot().clone();
     options.seed = session.seed;
     options.limit = limit;
     options.fault_wait = session.limits.fault_wait;
     options.durable = durable;
     options.stop = session.options.stop.clone();
+    options.give_up = session.snapshot().begin_run();
     options.progress = Some(std::sync::Arc::new(move |p| show_progress(&snapshot, &p)));
 }
 

@@ -38,15 +38,14 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     let most = sequences.iter().map(|(_, s)| s.faults.len()).max();
     let mut runner = session.runner(most.unwrap_or(0).max(1))?;
     let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
-    let background = learn_background(&runner).map_err(|e| failed(&e))?;
-    runner.config_mut().background = background;
-
     let base = RunOptions {
         seed: args.seed,
         dump_classes: args.dump_classes.clone(),
         stop: interrupt.flag(),
         ..RunOptions::default()
     };
+    let background = learn_background(&runner, &base).map_err(|e| failed(&e))?;
+    runner.config_mut().background = background;
     let plan = Plan {
         sequences: &sequences,
         times: args.times,

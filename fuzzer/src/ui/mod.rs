@@ -1,43 +1,46 @@
 //! What a user sees while a campaign runs: a screen with a terminal, a status line a second without one.
 //!
 //! Started by `warren fuzz`; reads the shared snapshot at its own clock on its own thread, so a slow terminal never holds up
-//! a run. Changes nothing but the stop flag. The terminal is given back on every way out: end, error, panic, second Ctrl-C.
+//! a run. Asks for three things only: an end, a pause, and that the run going on is given up. The terminal is given back on every
+//! way out; one that disappears ends the campaign, as with AFL.
 
+mod cluster;
+mod files;
+mod findings;
 mod format;
+mod help;
+mod keys;
+mod logs;
+mod look;
+mod overview;
+mod queue;
+#[cfg(test)]
+mod samples;
 mod screen;
 mod status;
+mod terminal;
+#[cfg(test)]
+mod tests;
 
 pub use format::clip;
-pub use screen::draw;
 pub use status::status_line;
+pub use terminal::{is_drawing, restore_terminal};
 
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{SharedSnapshot, Snapshot};
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use files::Files;
+use keys::{Act, Lengths, Page, View, press};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use std::io::{self, IsTerminal, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The terminal is in our hands.
-static DRAWING: AtomicBool = AtomicBool::new(false);
-
 /// How often the screen is drawn.
 const FRAME: Duration = Duration::from_millis(200);
-
-/// Whether a screen is up: nothing may be printed beside it.
-#[must_use]
-pub fn is_drawing() -> bool {
-    DRAWING.load(Ordering::SeqCst)
-}
-
-/// Gives the terminal back, if it is in our hands. Safe to call from anywhere, any number of times.
-pub fn restore_terminal() {
-    if DRAWING.swap(false, Ordering::SeqCst) {
-        ratatui::restore();
-    }
-}
 
 /// Whether colours may be used (NO_COLOR, set and not empty, says no).
 #[must_use]
@@ -60,12 +63,19 @@ impl Ui {
         let screen = !no_ui && io::stdout().is_terminal() && io::stdin().is_terminal();
         let thread = std::thread::spawn(move || {
             if screen {
-                match run_screen(&snapshot, &interrupt, &flag) {
-                    Ok(()) => return,
-                    Err(e) => {
-                        restore_terminal();
-                        eprintln!("warren: the screen ended: {e}; going on with a status line");
+                let shown = catch_unwind(AssertUnwindSafe(|| show(&snapshot, &interrupt, &flag)));
+                match shown {
+                    Ok(Shown::Ended) => return,
+                    Ok(Shown::Gone) => {
+                        // AFL's way: nobody looks any more, so it ends, gracefully. Only the flag: a SIGHUP may have come too.
+                        interrupt.hang_up();
+                        return;
                     }
+                    // A panic, here or of a checker that was caught: its message is on the terminal, the campaign goes on.
+                    Ok(Shown::Lost) | Err(_) => restore_terminal(),
+                    Ok(Shown::Never(e)) => say(&format!(
+                        "warren: no screen on this terminal: {e}; going on with a status line"
+                    )),
                 }
             }
             run_status(&snapshot, &flag);
@@ -87,45 +97,163 @@ impl Drop for Ui {
     }
 }
 
-fn run_screen(
-    snapshot: &SharedSnapshot,
-    interrupt: &Interrupt,
-    end: &AtomicBool,
-) -> io::Result<()> {
-    let mut terminal = ratatui::try_init()?;
-    DRAWING.store(true, Ordering::SeqCst);
-    // ratatui's own hook gives the terminal back; ours, called first, keeps this thread from drawing over the message.
-    let ratatuis = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        DRAWING.store(false, Ordering::SeqCst);
-        ratatuis(info);
-    }));
-    let coloured = colours();
-    while !end.load(Ordering::SeqCst) && is_drawing() {
+/// Why the screen is no longer there.
+enum Shown {
+    /// The campaign is over, or Warren is.
+    Ended,
+    /// Writing to or reading from the terminal failed.
+    Gone,
+    /// The terminal was given back under our hands.
+    Lost,
+    Never(io::Error),
+}
+
+fn show(snapshot: &SharedSnapshot, interrupt: &Interrupt, end: &AtomicBool) -> Shown {
+    let mut terminal = match terminal::take() {
+        Ok(t) => t,
+        Err(e) => return Shown::Never(e),
+    };
+    let mut screen = Screen {
+        view: View::default(),
+        files: Files::default(),
+        coloured: colours(),
+        note: None,
+    };
+    while !end.load(Ordering::SeqCst) {
         // The lines are for those who have no screen; drained so that they do not pile up.
         let _ = snapshot.drain_lines();
-        let mut now = snapshot.get();
-        if interrupt.asked() && now.message.is_empty() {
-            now.message =
-                "ending: the present run is cut off; once more (q or Ctrl-C) ends at once"
-                    .to_owned();
-        }
-        terminal.draw(|frame| draw(frame, &now, Instant::now(), coloured))?;
-        if !event::poll(FRAME)? {
-            continue;
-        }
-        if let Event::Key(key) = event::read()?
-            && key.kind != KeyEventKind::Release
-        {
-            let ctrl_c =
-                key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-            if ctrl_c || key.code == KeyCode::Char('q') {
-                interrupt.ask();
+        match screen.turn(&mut terminal, snapshot, interrupt) {
+            Ok(true) => {}
+            Ok(false) => return Shown::Lost,
+            Err(_) => {
+                restore_terminal();
+                return Shown::Gone;
             }
         }
     }
     restore_terminal();
-    Ok(())
+    Shown::Ended
+}
+
+/// What the screen's thread keeps between two frames.
+struct Screen {
+    view: View,
+    files: Files,
+    coloured: bool,
+    /// An answer to a key, and until when it is shown.
+    note: Option<(&'static str, Instant)>,
+}
+
+impl Screen {
+    /// One frame, and the keys that come before the next one is due. `false`: the terminal was given back.
+    fn turn(
+        &mut self,
+        terminal: &mut DefaultTerminal,
+        snapshot: &SharedSnapshot,
+        interrupt: &Interrupt,
+    ) -> io::Result<bool> {
+        let now = Instant::now();
+        let mut s = snapshot.get();
+        self.files.refresh(&s, self.view, now);
+        if s.message.is_empty() {
+            s.message = self.message(&s, snapshot, interrupt, now);
+        }
+        let drawn = terminal::frame(terminal, |frame| {
+            screen::draw(frame, &s, self.view, &self.files, now, self.coloured);
+        })?;
+        if !drawn {
+            return Ok(false);
+        }
+        if !event::poll(FRAME)? {
+            return Ok(true);
+        }
+        // All that has come, so that a held key does not lag behind; any other event only means another frame.
+        loop {
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+            {
+                let height = terminal.size().map_or(24, |a| a.height);
+                self.key(key, &s, height, snapshot, interrupt);
+                if matches!(press(self.view, key, Lengths::default()).1, Act::Redraw) {
+                    terminal.clear()?;
+                }
+            }
+            if !event::poll(Duration::ZERO)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn key(
+        &mut self,
+        key: KeyEvent,
+        s: &Snapshot,
+        height: u16,
+        snapshot: &SharedSnapshot,
+        interrupt: &Interrupt,
+    ) {
+        let node = s.nodes.get(self.view.node);
+        let log = node.and_then(|n| self.files.logs.get(&n.name));
+        let lengths = Lengths {
+            findings: s.kept_findings.len(),
+            rows: self.files.rows.len(),
+            newest: queue::newest(&self.files.rows),
+            nodes: s.nodes.len(),
+            log: log.map_or(0, |l| l.lines.len()),
+            page: usize::from(height.saturating_sub(5)).max(1),
+        };
+        let (view, act) = press(self.view, key, lengths);
+        self.view = view;
+        if view.page == Page::Help {
+            self.view.help = view.help.min(help::lines());
+        }
+        match act {
+            Act::Look | Act::Redraw => {}
+            Act::Quit => interrupt.ask(),
+            Act::Pause => {
+                snapshot.toggle_pause();
+            }
+            Act::GiveUp => self.note = Some((give_up(s, snapshot), Instant::now())),
+        }
+    }
+
+    /// What the user should know now, the most important first.
+    fn message(
+        &mut self,
+        s: &Snapshot,
+        snapshot: &SharedSnapshot,
+        interrupt: &Interrupt,
+        now: Instant,
+    ) -> String {
+        if interrupt.asked() {
+            return "ending: the present run is cut off; once more (q or Ctrl-C) ends at once"
+                .into();
+        }
+        if s.paused_since.is_some() {
+            return "paused: p goes on; the time does not count".into();
+        }
+        if snapshot.pause_wished() {
+            return "pausing when the present run has ended; p goes on".into();
+        }
+        match self.note {
+            Some((text, t)) if now.saturating_duration_since(t) < Duration::from_secs(3) => {
+                text.into()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// Key `n`: what it does now, for the user.
+fn give_up(s: &Snapshot, snapshot: &SharedSnapshot) -> &'static str {
+    if s.learning {
+        return "n: nothing to give up, learning needs its runs";
+    }
+    if s.paused_since.is_some() {
+        return "n: no run is going on";
+    }
+    snapshot.give_up_run();
+    "giving this run up: it does not count"
 }
 
 /// A line a second, and the campaign's own lines as they come. Ends with everything printed.
@@ -152,7 +280,16 @@ fn run_status(snapshot: &SharedSnapshot, end: &AtomicBool) {
 
 /// A reader that went away (`| head`) must not end a campaign.
 fn print_line(line: &str) {
+    print(&format!("{line}\n"));
+}
+
+/// Text on stdout; unlike `print!` it survives a terminal that is gone.
+pub fn print(text: &str) {
     let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{line}");
-    let _ = out.flush();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A line on stderr; unlike `eprintln!` it survives a terminal that is gone.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,0 +1,131 @@
+//! What all pages are drawn with: colours, boxes, `label : value` lines. Pure.
+
+use crate::fuzz::Snapshot;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::merge::MergeStrategy;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph};
+
+/// A box: its title and its lines.
+pub struct Part {
+    pub title: String,
+    pub lines: Vec<Line<'static>>,
+}
+
+impl Part {
+    pub fn new(title: impl Into<String>, lines: Vec<Line<'static>>) -> Self {
+        Part {
+            title: title.into(),
+            lines,
+        }
+    }
+}
+
+/// Colours carry AFL's meaning; without them what matters is bold, reversed, or said in words.
+#[derive(Clone, Copy)]
+pub struct Palette {
+    pub coloured: bool,
+}
+
+impl Palette {
+    pub fn fg(self, c: Color) -> Style {
+        if self.coloured {
+            Style::new().fg(c)
+        } else {
+            Style::new()
+        }
+    }
+
+    pub fn label(self) -> Style {
+        self.fg(Color::DarkGray)
+    }
+
+    pub fn title(self) -> Style {
+        self.fg(Color::Cyan)
+    }
+
+    /// The fault awaited, the row chosen.
+    pub fn chosen(self) -> Style {
+        self.fg(Color::Yellow)
+            .add_modifier(Modifier::BOLD | Modifier::REVERSED)
+    }
+
+    /// Red as soon as there is one.
+    pub fn alarm(self, n: u64) -> Style {
+        if n > 0 {
+            self.fg(Color::Red).add_modifier(Modifier::BOLD)
+        } else {
+            Style::new()
+        }
+    }
+
+    /// AFL's cycle counter: magenta while young, then yellow, blue, and green = may stop.
+    pub fn cycles(self, s: &Snapshot) -> Style {
+        let colour = match (s.cycles, s.cycles_without_finds) {
+            (0, _) => Color::Magenta,
+            (_, 0) => Color::Yellow,
+            (_, 1..=2) => Color::Blue,
+            _ => Color::Green,
+        };
+        self.fg(colour)
+    }
+
+    /// Below 90 % AFL's stability is magenta, below 80 % red.
+    pub fn stability(self, percent: f64) -> Style {
+        if percent < 80.0 {
+            self.fg(Color::Red)
+        } else if percent < 90.0 {
+            self.fg(Color::Magenta)
+        } else {
+            Style::new()
+        }
+    }
+
+    /// Of a node.
+    pub fn state(self, state: &str) -> Style {
+        match state {
+            "dead" | "exited" => self.fg(Color::Red),
+            "cut" | "held" => self.fg(Color::Yellow),
+            "alive" => self.fg(Color::Green),
+            _ => Style::new(),
+        }
+    }
+}
+
+/// Draws a box; neighbours share their border lines.
+pub fn render(frame: &mut Frame<'_>, area: Rect, part: Part, p: Palette) {
+    let inner = border(frame, area, &part.title, p);
+    frame.render_widget(Paragraph::new(part.lines), inner);
+}
+
+/// Draws a border and answers what is left inside.
+pub fn border(frame: &mut Frame<'_>, area: Rect, title: &str, p: Palette) -> Rect {
+    let block = Block::bordered()
+        .merge_borders(MergeStrategy::Exact)
+        .border_style(p.label())
+        .title(Span::styled(format!(" {title} "), p.title()));
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    inner
+}
+
+/// `label : value`, the label set to the right in `width` characters.
+pub fn field(p: Palette, width: usize, label: &str, value: impl Into<String>) -> Line<'static> {
+    styled(p, width, label, value, Style::new())
+}
+
+/// The same, the value in a style.
+pub fn styled(
+    p: Palette,
+    width: usize,
+    label: &str,
+    value: impl Into<String>,
+    style: Style,
+) -> Line<'static> {
+    Line::from(vec![
+        Span::styled(format!("{label:>width$} : "), p.label()),
+        Span::styled(value.into(), style),
+    ])
+}

@@ -1,0 +1,232 @@
+//! Page 1: AFL's boxes with AFL's words, and below them the cluster and the run that is going on. Pure.
+//!
+//! Made for 80 x 24; what is higher or wider shows more of the cluster, the faults and the finds.
+
+use super::cluster;
+use super::format::{ago, clip, days, over_fault_free, percent, run_time_ms, share, speed};
+use super::look::{Palette, Part, field, render, styled};
+use crate::fuzz::Snapshot;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use std::time::Instant;
+
+/// Draws the page into `area` (from the line below the banner on).
+pub fn draw(frame: &mut Frame<'_>, area: Rect, s: &Snapshot, now: Instant, p: Palette) {
+    let w = area.width;
+    let run_ms = run_time_ms(s, now);
+    let mut y = area.y;
+    // Neighbours share a border line, so each box begins on the last line of the one before.
+    let mut row = |split: u16, left: Part, right: Part| {
+        let lines = left.lines.len().max(right.lines.len());
+        let height = u16::try_from(lines).unwrap_or(1) + 2;
+        // Wider terminals keep the proportion of AFL's 80 columns.
+        let split = u16::try_from(u32::from(split) * u32::from(w) / 80).unwrap_or(split);
+        render(frame, Rect::new(area.x, y, split + 1, height), left, p);
+        render(
+            frame,
+            Rect::new(area.x + split, y, w - split, height),
+            right,
+            p,
+        );
+        y += height - 1;
+        split
+    };
+    row(50, process_timing(s, run_ms, p), overall_results(s, p));
+    row(34, cycle_progress(s, p), map_coverage(s, p));
+    let split = row(40, stage_progress(s, now, p), findings_in_depth(s, p));
+    let value = usize::from(split).saturating_sub(16);
+    // Reasons need lines that 24 rows do not have.
+    let reasons = if area.height >= 32 { 3 } else { 0 };
+    row(
+        40,
+        fault_injection(s, reasons, value, p),
+        item_geometry(s, reasons, p),
+    );
+    let rest = Rect::new(area.x, y, w, (area.y + area.height).saturating_sub(y));
+    cluster::draw(frame, rest, s, now, p);
+}
+
+fn process_timing(s: &Snapshot, run_ms: u64, p: Palette) -> Part {
+    let run = if s.learning || s.fuzz_started.is_none() {
+        "not yet: learning".to_owned()
+    } else {
+        days(run_ms)
+    };
+    Part::new(
+        "process timing",
+        vec![
+            field(p, 17, "run time", run),
+            field(p, 17, "last new find", ago(run_ms, s.last_find_ms)),
+            field(p, 17, "last saved crash", ago(run_ms, s.last_crash_ms)),
+            field(p, 17, "last saved hang", ago(run_ms, s.last_hang_ms)),
+        ],
+    )
+}
+
+fn overall_results(s: &Snapshot, p: Palette) -> Part {
+    Part::new(
+        "overall results",
+        vec![
+            styled(p, 14, "cycles done", s.cycles.to_string(), p.cycles(s)),
+            field(p, 14, "corpus count", s.corpus.to_string()),
+            styled(
+                p,
+                14,
+                "saved crashes",
+                s.findings.to_string(),
+                p.alarm(s.findings),
+            ),
+            styled(p, 14, "saved hangs", s.hangs.to_string(), p.alarm(s.hangs)),
+        ],
+    )
+}
+
+fn cycle_progress(s: &Snapshot, p: Palette) -> Part {
+    let seed_run = s
+        .current
+        .seed_run
+        .map_or_else(|| "fault-free".to_owned(), |id| format!("id:{id:06}"));
+    Part::new(
+        "cycle progress",
+        vec![
+            field(p, 15, "now processing", seed_run),
+            field(
+                p,
+                15,
+                "runs timed out",
+                format!("{} ({})", s.timeouts, percent(s.timeouts, s.execs)),
+            ),
+        ],
+    )
+}
+
+fn map_coverage(s: &Snapshot, p: Palette) -> Part {
+    let density = format!(
+        "{} / {}",
+        percent(s.coverage_fault_free, s.map_size),
+        percent(s.coverage, s.map_size)
+    );
+    let over = format!("{} of {} slots", over_fault_free(s), s.coverage);
+    Part::new(
+        "map coverage",
+        vec![
+            field(p, 17, "map density", density),
+            field(p, 17, "over fault-free", over),
+        ],
+    )
+}
+
+fn stage_progress(s: &Snapshot, now: Instant, p: Palette) -> Part {
+    let stage = match (s.paused_since, s.current.since) {
+        (Some(t), _) => format!(
+            "paused for {:.0} s",
+            now.saturating_duration_since(t).as_secs_f32()
+        ),
+        (None, Some(t)) => format!(
+            "{}, {:.1} s",
+            s.current.doing,
+            now.saturating_duration_since(t).as_secs_f32()
+        ),
+        (None, None) => s.current.doing.clone(),
+    };
+    Part::new(
+        "stage progress",
+        vec![
+            field(p, 12, "now trying", clip(&s.current.kinds, 24)),
+            field(p, 12, "stage", clip(&stage, 24)),
+            field(
+                p,
+                12,
+                "total execs",
+                format!("{} ({} tested)", s.execs, s.sequences),
+            ),
+            field(p, 12, "exec speed", speed(s.execs_per_sec)),
+        ],
+    )
+}
+
+fn findings_in_depth(s: &Snapshot, p: Palette) -> Part {
+    Part::new(
+        "findings in depth",
+        vec![
+            styled(
+                p,
+                14,
+                "total crashes",
+                format!("{} ({} saved)", s.failing_runs, s.findings),
+                p.alarm(s.failing_runs),
+            ),
+            field(
+                p,
+                14,
+                "total tmouts",
+                format!("{} ({} saved)", s.timeouts, s.hangs),
+            ),
+            field(p, 14, "unknown", s.unknowns.to_string()),
+            field(p, 14, "void", s.voids.to_string()),
+        ],
+    )
+}
+
+/// Where there is room, why faults did not happen, most frequent first.
+fn fault_injection(s: &Snapshot, reasons: usize, room: usize, p: Palette) -> Part {
+    let i = &s.injected;
+    let full = |part, whole| format!("{} ({part}/{whole})", share(part, whole));
+    let mut lines = vec![
+        field(
+            p,
+            12,
+            "one fault",
+            full(i.one_fault_full, i.one_fault_asked),
+        ),
+        field(p, 12, "longer", full(i.longer_full, i.longer_asked)),
+        field(
+            p,
+            12,
+            "drift/late",
+            format!("{}/{}, given up {}", i.drift, i.late, i.uninjectable),
+        ),
+    ];
+    let mut why = s.not_injected.clone();
+    why.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    for k in 0..reasons {
+        let label = if k == 0 { "not injected" } else { "" };
+        lines.push(match why.get(k) {
+            Some((reason, n)) => field(
+                p,
+                12,
+                label,
+                clip(&format!("{n} {}", reason.replace('_', " ")), room),
+            ),
+            None if k == 0 => field(p, 12, label, "none"),
+            None => Line::default(),
+        });
+    }
+    Part::new("fault injection", lines)
+}
+
+fn item_geometry(s: &Snapshot, more: usize, p: Palette) -> Part {
+    let mut lines = vec![
+        field(p, 14, "levels", s.max_depth.to_string()),
+        field(
+            p,
+            14,
+            "pending",
+            format!("{} in {} classes", s.pending, s.classes),
+        ),
+        styled(
+            p,
+            14,
+            "stability",
+            format!("{:.2} %", s.stability),
+            p.stability(s.stability),
+        ),
+    ];
+    if more > 0 {
+        lines.push(field(p, 14, "last minute", speed(s.execs_last_minute)));
+        lines.push(field(p, 14, "learning", days(s.learning_ms)));
+        lines.push(field(p, 14, "seed", s.seed.to_string()));
+    }
+    Part::new("item geometry", lines)
+}

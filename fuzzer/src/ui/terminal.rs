@@ -1,0 +1,86 @@
+//! The terminal while the screen is up: taken once, given back once, on every way out (end, error, panic, signals, second Ctrl-C).
+//!
+//! Called by `ui` and by the signal handler. It prints nothing but what switches the terminal; a terminal that is gone is no error.
+
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::{DefaultTerminal, Terminal};
+use std::io::{self, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// The terminal is in our hands.
+static DRAWING: AtomicBool = AtomicBool::new(false);
+/// Held for one frame: nobody gives the terminal back in the middle of one.
+static FRAME: Mutex<()> = Mutex::new(());
+static HOOK: Once = Once::new();
+
+/// How long giving back waits for a frame that is being written. A terminal that takes longer does not read at all (flow control).
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Whether a screen is up: nothing may be printed beside it.
+#[must_use]
+pub fn is_drawing() -> bool {
+    DRAWING.load(Ordering::SeqCst)
+}
+
+/// Raw mode and the alternate screen.
+///
+/// # Errors
+/// Not a terminal, or one that does not answer. Then it is as it was.
+pub fn take() -> io::Result<DefaultTerminal> {
+    // Once for the process: ours, called before the one that prints, leaves a screen on which the message can be read.
+    HOOK.call_once(|| {
+        let printing = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            restore_terminal();
+            printing(info);
+        }));
+    });
+    enable_raw_mode()?;
+    DRAWING.store(true, Ordering::SeqCst);
+    let made = execute!(stdout(), EnterAlternateScreen)
+        .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
+    made.inspect_err(|_| restore_terminal())
+}
+
+/// Draws one frame unless the terminal was given back meanwhile (false).
+///
+/// # Errors
+/// Writing to the terminal failed: it is gone.
+pub fn frame(
+    terminal: &mut DefaultTerminal,
+    draw: impl FnOnce(&mut ratatui::Frame<'_>),
+) -> io::Result<bool> {
+    let _frame = FRAME.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_drawing() {
+        return Ok(false);
+    }
+    terminal.draw(draw)?;
+    Ok(true)
+}
+
+/// Gives the terminal back, if it is in our hands. May be called from anywhere, any number of times.
+pub fn restore_terminal() {
+    if !DRAWING.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let until = Instant::now() + PATIENCE;
+    let _frame = loop {
+        match FRAME.try_lock() {
+            Ok(f) => break Some(f),
+            Err(TryLockError::Poisoned(f)) => break Some(f.into_inner()),
+            // Also a panic inside a frame: its own thread holds the lock.
+            Err(TryLockError::WouldBlock) if Instant::now() >= until => break None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    // Nothing can be done where the terminal is gone, and nothing may be said there.
+    let _ = disable_raw_mode();
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+}
