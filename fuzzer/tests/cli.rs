@@ -41,6 +41,46 @@ fn help_and_version_are_no_errors() {
     assert!(said(&warren(&["--version"])).1.starts_with("warren "));
 }
 
+/// With a JDK that is none: had set-up begun, the exit code would be 1.
+#[test]
+fn what_can_never_run_is_refused_before_set_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let sequence = |who: &str, role: &str| {
+        format!(
+            "version = 1\ntarget = \"canary\"\n[[fault]]\nkind = \"crash\"\nnode = \"{who}\"\n[fault.at]\nrole = \"{role}\"\nkind = \"force\"\n"
+        )
+    };
+    let good = file(&dir, "good.toml", &sequence("c1", "leader"));
+    for (name, text, wants) in [
+        (
+            "node.toml",
+            sequence("zz9", "leader"),
+            ["`zz9`", "c1, c2, c3"],
+        ),
+        ("role.toml", sequence("c1", "leadr"), ["`leadr`", "leader"]),
+        (
+            "member.toml",
+            sequence("@leadr", "leader"),
+            ["`leadr`", "leader"],
+        ),
+    ] {
+        let bad = file(&dir, name, &text);
+        let (code, _, err) = said(&warren(&["replay", &good, &bad, "--java", "/nonexistent"]));
+        assert_eq!(code, Some(2), "{name}: {err}");
+        for want in wants.iter().chain(&[name, "fault 1", "[[fault]]"]) {
+            assert!(err.contains(want), "{name}: no `{want}` in: {err}");
+        }
+    }
+    let (code, _, err) = said(&warren(&["replay", &good, "--java", "/nonexistent"]));
+    assert_eq!(code, Some(1), "{err}");
+    let (code, _, err) = said(&warren(&["replay", &good, "--version", "9"]));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.contains("`9`") && err.contains("leave --version out"),
+        "{err}"
+    );
+}
+
 #[test]
 fn usage_errors_exit_2_and_never_panic() {
     for args in [

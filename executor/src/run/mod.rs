@@ -24,6 +24,7 @@ pub use options::{NodeProgress, NodeStatus, ProgressFn, RunError, RunOptions, Ru
 use crate::controller::{Controller, Limits};
 use crate::prepare::Prepared;
 use crate::slot::{Level, Slot, SlotConfig};
+use crate::target::Target;
 use cluster::Cluster;
 use drive::Drive;
 use flow::Flow;
@@ -159,7 +160,7 @@ impl Runner {
         options: &RunOptions,
     ) -> Result<RunProduct, RunError> {
         let began = Instant::now();
-        self.check(sequence)?;
+        check(self.prepared.target(), &self.shape, sequence)?;
         let slot = self.open_slot()?;
         if let Err(why) = slot.kernel_cuts() {
             refuse_kernel_faults(sequence, &why)?;
@@ -247,20 +248,27 @@ impl Runner {
             work(&mut drive)
         })
     }
+}
 
-    /// What can be refused before anything starts.
-    fn check(&self, sequence: &FaultSequence) -> Result<(), RunError> {
-        let target = &self.prepared.target().name;
-        if sequence.target != *target {
-            return Err(RunError::WrongTarget {
-                found: sequence.target.clone(),
-                target: target.clone(),
-            });
-        }
-        let t = self.prepared.target();
-        let roles = request::known_roles(t.dictionary.role_names(), t.role.is_some(), &t.lead);
-        request::check(sequence, &self.shape, roles.as_deref())
+/// What can be refused of a sequence before its target is set up: another target, names that are not there, faults that can never
+/// happen.
+///
+/// # Errors
+/// [`RunError::WrongTarget`], [`RunError::Illegal`].
+pub fn check_request(target: &Target, sequence: &FaultSequence) -> Result<(), RunError> {
+    // A sequence by hand may be as long as it likes: `request::check` raises the bound.
+    check(target, &target.shape(1), sequence)
+}
+
+fn check(t: &Target, shape: &ClusterShape, sequence: &FaultSequence) -> Result<(), RunError> {
+    if sequence.target != t.name {
+        return Err(RunError::WrongTarget {
+            found: sequence.target.clone(),
+            target: t.name.clone(),
+        });
     }
+    let roles = request::known_roles(t.dictionary.role_names(), t.role.is_some(), &t.lead);
+    request::check(sequence, shape, roles.as_deref())
 }
 
 /// A slot that failed under a run says nothing about the target: the run is void and is made again. Any other error stays one.

@@ -76,7 +76,10 @@ impl Session {
 }
 
 /// The description with what the flags change.
-fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
+///
+/// # Errors
+/// Exit 2, with file, key and remedy.
+pub fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
     let folder = find_target(name, args.targets.as_deref()).map_err(CliError::usage)?;
     let more: Vec<PathBuf> = args.dictionary.iter().cloned().collect();
     let mut target = load_target(&folder, args.version.as_deref(), args.paper, &more)

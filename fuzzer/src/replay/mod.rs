@@ -8,13 +8,14 @@ pub mod report;
 
 use crate::cli::args::ReplayArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::Session;
+use crate::cli::session::{Session, load};
 use crate::cli::signals::Interrupt;
 use flow::{Plan, replay};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
-use warren_executor::run::learn_background;
+use warren_executor::run::{check_request, learn_background};
+use warren_executor::target::Target;
 use warren_executor::{RunError, RunOptions};
 use warren_feedback::Judge;
 use warren_model::FaultSequence;
@@ -33,6 +34,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
         .map(|f| Ok((f.display().to_string(), read(f)?)))
         .collect::<Result<Vec<_>, CliError>>()?;
     let target = one_target(&sequences)?;
+    refuse(&sequences, &load(&target, &args.setup)?)?;
     let session = Session::open(&target, &args.setup)?;
     let interrupt = Interrupt::install()?;
     let most = sequences.iter().map(|(_, s)| s.faults.len()).max();
@@ -95,6 +97,21 @@ fn one_target(sequences: &[(String, FaultSequence)]) -> Result<String, CliError>
             sequence.target, s.target
         ))),
     }
+}
+
+/// Refuses what can surely not be run, before a set-up that may take a minute.
+///
+/// # Errors
+/// Exit 2 with file, fault, name and the names there are.
+fn refuse(sequences: &[(String, FaultSequence)], target: &Target) -> Result<(), CliError> {
+    for (file, sequence) in sequences {
+        check_request(target, sequence).map_err(|e| {
+            CliError::usage(format!(
+                "{file}: {e}\n  mend that [[fault]] of the file; the nodes come from [group] of target.toml, the roles from its dictionary"
+            ))
+        })?;
+    }
+    Ok(())
 }
 
 /// A request that cannot be run is the user's to mend, everything else is set-up.
