@@ -25,6 +25,12 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let session = Session::open(&args.target, &args.setup)?;
     // A base may give the name: files and records carry the one the description says.
     options.target.clone_from(&session.prepared.target().name);
+    options.environment = crate::campaign::Environment::of(
+        &session.prepared,
+        session.level,
+        &session.exe,
+        &options.reproduce_flags,
+    );
     let runner = session.runner(options.max_faults)?;
     let setup = began.elapsed();
     eprintln!("warren: set up in {:.1} s", setup.as_secs_f64());

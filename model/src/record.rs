@@ -134,6 +134,24 @@ pub struct RunRecord {
     pub unbound: u64,
 }
 
+/// A moment that is marked in the logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogMoment {
+    /// A phase began.
+    Phase(Phase),
+    /// This fault was done (index in the sequence).
+    Fault(usize),
+}
+
+/// How far each node's logs had got at a moment: places what a log without times says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogMark {
+    pub at: LogMoment,
+    pub t_ns: u64,
+    /// Byte offsets into [`RunProduct::logs`], one for each file of `[log]`.
+    pub offsets: BTreeMap<NodeName, Vec<usize>>,
+}
+
 /// Everything one run gives to the sink. The only large thing here; never stored whole.
 #[derive(Clone, Debug, Default)]
 pub struct RunProduct {
@@ -145,6 +163,8 @@ pub struct RunProduct {
     pub observations: Vec<Observation>,
     /// Log text per node, all incarnations.
     pub logs: BTreeMap<NodeName, String>,
+    /// In time order.
+    pub log_marks: Vec<LogMark>,
     /// A torn or unreadable last line of a file, by name.
     pub broken_lines: Vec<String>,
     /// Files of `[collect]`: (path below `nodes/`, content).

@@ -6,7 +6,8 @@ use crate::link::{NodeReading, Word, merge_trace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 use warren_model::{
-    FaultSequence, HistoryEvent, Injected, KillLatency, NodeName, Observation, RunProduct, Trace,
+    FaultSequence, HistoryEvent, Injected, KillLatency, LogMark, NodeName, Observation, RunProduct,
+    Trace,
 };
 
 /// Events of a killed node later than this after the signal are counted.
@@ -39,11 +40,32 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         &mut product.broken_lines,
     );
     product.observations.append(&mut drive.epochs);
+    product.log_marks = drive
+        .log_sizes
+        .iter()
+        .map(|(at, t_ns, _)| LogMark {
+            at: *at,
+            t_ns: *t_ns,
+            offsets: BTreeMap::new(),
+        })
+        .collect();
     let cluster = &*drive.cluster;
-    for n in &cluster.nodes {
+    for (i, n) in cluster.nodes.iter().enumerate() {
         let mut text = String::new();
-        for file in &target.logs {
-            text.push_str(&end_of(&n.dir.join(file), LOG_MAX));
+        for (j, file) in target.logs.iter().enumerate() {
+            let bytes = std::fs::read(n.dir.join(file)).unwrap_or_default();
+            let dropped = bytes.len().saturating_sub(LOG_MAX);
+            let kept = &bytes[dropped..];
+            for (mark, (_, _, sizes)) in product.log_marks.iter_mut().zip(&drive.log_sizes) {
+                let size = usize::try_from(sizes[i][j]).unwrap_or(usize::MAX);
+                let before = &kept[..size.saturating_sub(dropped).min(kept.len())];
+                let offset = text.len() + String::from_utf8_lossy(before).len();
+                mark.offsets.entry(n.name.clone()).or_default().push(offset);
+            }
+            text.push_str(&String::from_utf8_lossy(kept));
+        }
+        if text.contains("java.lang.OutOfMemoryError") && product.record.void.is_none() {
+            product.record.void = Some(format!("{} ran out of memory", n.name));
         }
         product.logs.insert(n.name.clone(), text);
         for file in &target.collect {

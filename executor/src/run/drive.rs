@@ -40,6 +40,8 @@ pub(super) struct Drive<'r, 'a> {
     pub prober: &'r Prober,
     pub exits: Vec<Exit>,
     pub epochs: Vec<Observation>,
+    /// Sizes of all log files at each phase and fault, by node.
+    pub log_sizes: Vec<(warren_model::LogMoment, u64, Vec<Vec<u64>>)>,
     pub kills: BTreeMap<usize, KillMade>,
     pub void: Option<String>,
     /// The workload process has ended: its status, for people.
@@ -75,6 +77,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             prober,
             exits: Vec::new(),
             epochs: Vec::new(),
+            log_sizes: Vec::new(),
             kills: BTreeMap::new(),
             void: None,
             workload_gone: None,
@@ -97,6 +100,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         self.cluster
             .run_page
             .set_state(phase, self.controller.current());
+        self.mark_logs(warren_model::LogMoment::Phase(phase));
         self.show(true);
     }
 
@@ -420,6 +424,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                     }
                 }
                 self.sample_epochs();
+                self.mark_logs(warren_model::LogMoment::Fault(done.saturating_sub(1)));
                 self.show(true);
             }
             Action::Release { fault, action } => {
@@ -448,6 +453,19 @@ impl<'r, 'a> Drive<'r, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Notes how far the logs have got: a log need not tell the time, and lines of two processes of one node stand in one file.
+    fn mark_logs(&mut self, at: warren_model::LogMoment) {
+        let files = &self.cluster.prepared.target().logs;
+        let size = |path: std::path::PathBuf| path.metadata().map_or(0, |m| m.len());
+        let sizes = self
+            .cluster
+            .nodes
+            .iter()
+            .map(|n| files.iter().map(|f| size(n.dir.join(f))).collect())
+            .collect();
+        self.log_sizes.push((at, now_ns(), sizes));
     }
 
     /// Reads the files of `[[epoch]]` on every node; one that is not there says nothing.

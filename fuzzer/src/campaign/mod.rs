@@ -11,7 +11,7 @@ pub mod run_file;
 pub mod run_line;
 pub mod stats;
 
-pub use finding::{FindingText, write_finding};
+pub use finding::{Environment, FindingText, write_finding};
 pub use folder::Folder;
 pub use names::EntryName;
 pub use run_file::StoredRun;

@@ -79,6 +79,19 @@ pub struct Figures {
     pub findings: Vec<KeptFinding>,
 }
 
+/// A value on one line. afl-whatsup hands each line but command_line to the shell between double quotes: nothing in one may act there.
+fn tame(key: &str, value: &str) -> String {
+    let acts = |c: char| key != "command_line" && "$`\"\\".contains(c);
+    value
+        .chars()
+        .map(|c| match c {
+            c if c.is_control() => ' ',
+            c if acts(c) => '_',
+            c => c,
+        })
+        .collect()
+}
+
 fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
@@ -94,7 +107,7 @@ impl Figures {
         let mut text = String::new();
         let mut put = |key: &str, value: String| {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{key:<18}: {value}");
+            let _ = writeln!(text, "{key:<18}: {}", tame(key, &value));
         };
         macro_rules! keys { ($($key:literal = $value:expr;)+) => { $(put($key, $value.to_string());)+ } }
         let cvg = percent(self.edges_found, self.total_edges);
@@ -166,6 +179,8 @@ impl Figures {
             "durable_runs" = self.durable_runs;
         }
         for (reason, runs) in &self.not_injected {
+            // afl-whatsup reads the file as shell variables: no hyphen may stand in a key.
+            let reason = reason.replace('-', "_");
             put(&format!("not_injected_{reason}"), runs.to_string());
         }
         for (phase, ms) in &self.phase_means_ms {
@@ -270,6 +285,68 @@ mod tests {
         sorted.sort_unstable();
         sorted.dedup();
         assert_eq!(sorted.len(), keys.len(), "a key stands twice");
+    }
+
+    /// What AFL++ 4.04c's afl-whatsup (Debian 12) reads: it turns every line but command_line into `key="value"` and sources that.
+    #[test]
+    fn afl_whatsup_can_source_it() {
+        let mut f = figures();
+        f.target = "a$(id)`id`\"\\b".into();
+        f.command_line = "warren fuzz 'a\nb'".into();
+        f.not_injected = vec![("longer_node-dead".into(), 2)];
+        let text = f.stats();
+        for line in text.lines() {
+            let (key, value) = line.split_once(':').unwrap();
+            let key = key.trim_end();
+            let first = key.chars().next().unwrap();
+            let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            assert!(
+                first.is_ascii_lowercase() && key.chars().all(rest),
+                "{key} is no shell name"
+            );
+            assert!(value.starts_with(' '), "{line}");
+            if key != "command_line" {
+                assert!(!value.contains(['$', '`', '"', '\\']), "{line}");
+            }
+        }
+        assert!(
+            text.contains("not_injected_longer_node_dead: 2\n"),
+            "{text}"
+        );
+        assert!(text.contains("command_line      : warren fuzz 'a b'\n"));
+        // It divides by these.
+        for key in ["execs_done", "corpus_count"] {
+            assert!(text.lines().any(|l| l.starts_with(key)), "{key}");
+        }
+    }
+
+    /// What AFL++ 4.04c's afl-plot draws by the number of the column (from 1), and the banner it cuts out of fuzzer_stats.
+    #[test]
+    fn afl_plot_finds_its_columns() {
+        let header = PLOT_HEADER.strip_prefix("# ").unwrap().trim_end();
+        let names: Vec<&str> = header.split(", ").collect();
+        for (column, name) in [
+            (1, "relative_time"),
+            (2, "cycles_done"),
+            (3, "cur_item"),
+            (4, "corpus_count"),
+            (5, "pending_total"),
+            (6, "pending_favs"),
+            (8, "saved_crashes"),
+            (9, "saved_hangs"),
+            (10, "max_depth"),
+            (11, "execs_per_sec"),
+            (13, "edges_found"),
+        ] {
+            assert_eq!(names[column - 1], name);
+        }
+        assert_eq!(PLOT_HEADER.lines().count(), 1);
+        assert!(figures().stats().contains("\nafl_banner        : canary\n"));
+        let line = figures().plot_line();
+        for cell in line.trim_end().split(", ") {
+            let number = cell.trim_end_matches('%');
+            assert!(number.parse::<f64>().is_ok(), "`{cell}` in {line}");
+        }
     }
 
     #[test]

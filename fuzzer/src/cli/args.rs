@@ -32,6 +32,12 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// List the targets
     Targets(TargetsArgs),
+    /// Print a finding, or all findings of a campaign, as text or Markdown
+    Report(ReportArgs),
+    /// Sum up the instances of a campaign: alive or dead, runs, coverage, findings
+    Whatsup(WhatsupArgs),
+    /// Draw a campaign's curves: SVG files and one HTML page
+    Plot(PlotArgs),
     /// Measure what Warren costs on a target: agent, fault tests, kill latency, memory
     Bench(BenchArgs),
 }
@@ -122,11 +128,44 @@ pub struct ReplayArgs {
     /// Limit of one run (default: 60000)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
+    /// Write a JUnit report: one test case a file, brought up to date after each run
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
     /// Write the instrumented classes here
     #[arg(long, value_name = "DIR")]
     pub dump_classes: Option<PathBuf>,
     #[command(flatten)]
     pub setup: SetupArgs,
+}
+
+/// `warren report`.
+#[derive(Clone, Debug, Args)]
+pub struct ReportArgs {
+    /// A finding's folder, an instance's, or a campaign's (-o of fuzz)
+    pub dir: PathBuf,
+    /// As Markdown, to paste into an issue
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// `warren whatsup`.
+#[derive(Clone, Debug, Args)]
+pub struct WhatsupArgs {
+    /// Campaign folder (-o of fuzz), or one instance's
+    pub out: PathBuf,
+    /// The sums only
+    #[arg(short = 's')]
+    pub summary: bool,
+}
+
+/// `warren plot`.
+#[derive(Clone, Debug, Args)]
+pub struct PlotArgs {
+    /// Campaign folder (-o of fuzz), or one instance's
+    pub out: PathBuf,
+    /// Where to write (default: plot/ in the campaign folder)
+    #[arg(short = 'o', value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 /// `warren doctor`.
@@ -182,12 +221,13 @@ mod tests {
             all.push_str(&sub.render_long_help().to_string());
         }
         for absent in [
-            "tmin", "cmin", "whatsup", "resume", "compare", "report", "__slot", " -j", " -M",
-            " -S", " -i ",
+            "tmin", "cmin", "resume", "compare", "__slot", " -j", " -M", " -S", " -i ",
         ] {
             assert!(!all.contains(absent), "help speaks of `{absent}`");
         }
-        for there in ["fuzz", "replay", "doctor", "targets", "bench"] {
+        for there in [
+            "fuzz", "replay", "doctor", "targets", "bench", "report", "whatsup", "plot",
+        ] {
             assert!(all.contains(there), "help does not speak of `{there}`");
         }
     }

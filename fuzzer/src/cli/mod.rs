@@ -7,7 +7,7 @@ pub mod exit;
 pub mod session;
 pub mod signals;
 
-use crate::{bench, doctor, fuzz_cmd, replay, targets_cmd};
+use crate::{bench, doctor, fuzz_cmd, plot, replay, report, targets_cmd, whatsup};
 use args::{Cli, Command};
 use clap::Parser;
 use exit::{CliError, Exit};
@@ -44,6 +44,9 @@ fn dispatch(command: &Command) -> Result<Exit, CliError> {
         Command::Replay(args) => replay::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Targets(args) => targets_cmd::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Whatsup(args) => whatsup::run(args),
+        Command::Plot(args) => plot::run(args),
         Command::Bench(args) => bench::run(args),
     }
 }

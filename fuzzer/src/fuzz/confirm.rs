@@ -328,10 +328,13 @@ fn write_story(
     path: &Path,
     rate: &str,
 ) -> Result<(), FuzzError> {
+    let kept = session.findings.iter().find(|f| f.number == number);
     let text = FindingText {
         number,
         signature: seen.failure.signature.clone(),
         confirmed: rate.to_owned(),
+        k: kept.map_or(0, |f| f.k),
+        n: kept.map_or(0, |f| f.n),
         reproduce: session.folder.reproduce(path),
         file: path.display().to_string(),
         strategy: session.options.strategy.to_string(),
@@ -339,6 +342,7 @@ fn write_story(
         campaign_seed: session.seed,
         execs: seen.execs,
         at_ms: seen.at_ms,
+        environment: session.options.environment.clone(),
     };
     write_finding(
         &session.folder.finding(number),

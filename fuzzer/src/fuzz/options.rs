@@ -1,5 +1,6 @@
 //! What `warren fuzz` asks for, how a campaign ends, and what can go wrong. Plain values; filled by the CLI.
 
+use crate::campaign::Environment;
 use crate::fuzz::SharedSnapshot;
 use std::fmt;
 use std::path::PathBuf;
@@ -59,6 +60,8 @@ pub struct FuzzOptions {
     pub command_line: Vec<String>,
     /// Flags that a reproduce command must repeat, such as `--paper` or `--version 3.4.14`.
     pub reproduce_flags: Vec<String>,
+    /// Versions and machine, for the findings' folders.
+    pub environment: Environment,
     /// First Ctrl-C sets it; honoured within a second.
     pub stop: Arc<AtomicBool>,
     /// Written here for the screen.
@@ -252,6 +255,7 @@ impl FuzzOptions {
             dump_classes: None,
             command_line: Vec::new(),
             reproduce_flags: Vec::new(),
+            environment: Environment::default(),
             stop: Arc::default(),
             snapshot: SharedSnapshot::default(),
         }

@@ -23,6 +23,10 @@ pub struct Plan<'a> {
 pub type RunFn<'a> =
     dyn FnMut(&FaultSequence, Duration, bool) -> Result<(RunProduct, Judgement), CliError> + 'a;
 
+/// Told of each run that counts: which sequence, how it counts, the run.
+pub type CountedFn<'a> =
+    dyn FnMut(usize, Outcome, &RunProduct, &Judgement) -> Result<(), CliError> + 'a;
+
 /// Runs the plan until it is done or `stopped` says so; a run that was stopped in the middle does not count.
 ///
 /// # Errors
@@ -32,14 +36,15 @@ pub fn replay(
     run: &mut RunFn<'_>,
     stopped: &dyn Fn() -> bool,
     say: &mut dyn FnMut(&str),
+    counted: &mut CountedFn<'_>,
 ) -> Result<Tally, CliError> {
     let mut tally = Tally::default();
-    for (name, sequence) in plan.sequences {
+    for (file, (name, sequence)) in plan.sequences.iter().enumerate() {
         say(&format!("{name}: {}\n", sequence.kinds()));
         for k in 1..=plan.times {
             let head = format!("run {k} of {}", plan.times);
             let mut voids = 0;
-            let (outcome, judgement) = loop {
+            let (outcome, product, judgement) = loop {
                 let Some((outcome, product, judgement)) =
                     one(sequence, plan.limit, run, stopped, say)?
                 else {
@@ -49,11 +54,12 @@ pub fn replay(
                 say(&run_text(&head, outcome, &product, &judgement));
                 voids += 1;
                 if outcome != Outcome::Void || voids == VOID_TRIES {
-                    break (outcome, judgement);
+                    break (outcome, product, judgement);
                 }
                 say("  the run itself went wrong: repeating it\n");
             };
             tally.add(outcome, &judgement);
+            counted(file, outcome, &product, &judgement)?;
         }
     }
     Ok(tally)
@@ -155,6 +161,7 @@ mod tests {
     /// Runs a script; gives the tally and the limits asked for, in seconds.
     fn play(times: u64, script: &[R], stop_after: usize) -> (Tally, Vec<u64>) {
         let asked = RefCell::new(Vec::new());
+        let mut counted = Vec::new();
         let sequences = [("f".to_owned(), FaultSequence::empty("t"))];
         let plan = Plan {
             sequences: &sequences,
@@ -171,8 +178,14 @@ mod tests {
             },
             &|| asked.borrow().len() > stop_after,
             &mut |_| {},
+            &mut |file, outcome, _, _| {
+                counted.push((file, outcome));
+                Ok(())
+            },
         )
         .unwrap();
+        let outcomes: Vec<(usize, Outcome)> = tally.outcomes.iter().map(|o| (0, *o)).collect();
+        assert_eq!(counted, outcomes, "what counts is told, and nothing else");
         (tally, asked.into_inner())
     }
 

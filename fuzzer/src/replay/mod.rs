@@ -1,16 +1,19 @@
 //! `warren replay`: runs fault sequences again and judges each run.
 //!
-//! [`flow`] is the order of runs, [`report`] the text and the exit code; here the files are read and the cluster is set up.
-//! Writes nothing but to the terminal.
+//! [`flow`] is the order of runs, [`report`] the text and the exit code, [`junit`] the report for CI; here the files are read and the
+//! cluster is set up. Writes nothing but to the terminal and to the file of --junit.
 
 mod flow;
+mod junit;
 pub mod report;
 
+use crate::campaign::Environment;
 use crate::cli::args::ReplayArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{Session, load};
+use crate::cli::session::{Session, load, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use flow::{Plan, replay};
+use junit::Junit;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -34,8 +37,33 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
         .map(|f| Ok((f.display().to_string(), read(f)?)))
         .collect::<Result<Vec<_>, CliError>>()?;
     let target = one_target(&sequences)?;
-    refuse(&sequences, &load(&target, &args.setup)?)?;
-    let session = Session::open(&target, &args.setup)?;
+    let names: Vec<&str> = sequences.iter().map(|(n, _)| n.as_str()).collect();
+    let mut junit = args
+        .junit
+        .as_ref()
+        .map(|file| Junit::begin(file, &target, &names, args.times))
+        .transpose()?;
+    let ended = made(args, &sequences, &target, &mut junit);
+    if let (Err(e), Some(junit)) = (&ended, &mut junit) {
+        junit.failed(&e.text)?;
+    }
+    ended
+}
+
+/// Sets the target up and makes the runs.
+fn made(
+    args: &ReplayArgs,
+    sequences: &[(String, FaultSequence)],
+    target: &str,
+    junit: &mut Option<Junit>,
+) -> Result<Exit, CliError> {
+    refuse(sequences, &load(target, &args.setup)?)?;
+    let session = Session::open(target, &args.setup)?;
+    if let Some(junit) = junit {
+        let flags = reproduce_flags(&args.setup);
+        let e = Environment::of(&session.prepared, session.level, &session.exe, &flags);
+        junit.environment(&e, args.seed);
+    }
     let interrupt = Interrupt::install()?;
     let most = sequences.iter().map(|(_, s)| s.faults.len()).max();
     let mut runner = session.runner(most.unwrap_or(0).max(1))?;
@@ -49,7 +77,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     let background = learn_background(&runner, &base).map_err(|e| failed(&e))?;
     runner.config_mut().background = background;
     let plan = Plan {
-        sequences: &sequences,
+        sequences,
         times: args.times,
         limit: Duration::from_millis(args.limit_ms.unwrap_or(LIMIT_MS)),
     };
@@ -72,6 +100,11 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
         &mut |text| {
             let mut out = std::io::stdout().lock();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        },
+        &mut |file, outcome, product, judgement| {
+            junit
+                .as_mut()
+                .map_or(Ok(()), |j| j.ran(file, outcome, product, judgement))
         },
     )?;
     print!("{}", tally.summary());

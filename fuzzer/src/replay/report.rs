@@ -353,7 +353,9 @@ fn at_text(at: &At, trace: &Trace) -> String {
     }
 }
 
-fn kind(k: FailureKind) -> &'static str {
+/// `safety`, `liveness` or `hang`.
+#[must_use]
+pub fn kind(k: FailureKind) -> &'static str {
     match k {
         FailureKind::Safety => "safety",
         FailureKind::Liveness => "liveness",

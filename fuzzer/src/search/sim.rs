@@ -420,6 +420,7 @@ impl<'a> Run<'a> {
             history: Vec::new(),
             observations,
             logs: BTreeMap::new(),
+            log_marks: Vec::new(),
             broken_lines: Vec::new(),
             collected: Vec::new(),
         }

@@ -1,25 +1,41 @@
 //! `findings/<nnnnnn>/`: what one needs to understand and repeat a failing run. Called by the loop when a finding stands.
 //!
-//! Files: sequence.toml (as asked), matched.toml (as it happened), timeline.txt, evidence.txt, history.jsonl,
-//! observations.jsonl, record.json, logs/<node>.log, collected/<files of [collect]>.
+//! Files: finding.json (all of it for tools), evidence.txt, timeline.txt, around-faults.txt, sequence.toml (as asked), matched.toml (as
+//! it happened), patterns.toml (the same as patterns), reproduce.sh, versions.txt, history.jsonl, observations.jsonl, record.json,
+//! logs/<node>.log, collected/<files of [collect]>. docs/tutorial-read-a-finding.md leads through them.
+
+mod around;
+mod environment;
+mod ops;
+mod patterns;
+mod script;
+mod sheet;
+mod timeline;
+
+pub use environment::Environment;
+pub use patterns::{generalise, resolve};
+pub use sheet::{FINDING_VERSION, Sheet, SheetError};
+pub use timeline::rows_of;
 
 use super::folder::{io, write_whole};
 use crate::fuzz::FuzzError;
-use serde::Serialize;
+use crate::replay::report::fault_text;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
-use warren_model::{EventFlags, Failure, FaultSequence, Judgement, RunProduct, Trace, TraceEvent};
-
-/// Points shown before and after each fault.
-const AROUND: usize = 15;
+use warren_model::{Failure, FaultSequence, Judgement, RunProduct};
 
 /// What is told beside the run itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingText {
     pub number: u64,
     pub signature: String,
     /// `2 of 3`, or why it was not replayed.
     pub confirmed: String,
+    /// It showed again in `k` of the `n` replays made.
+    pub k: u32,
+    pub n: u32,
     pub reproduce: String,
     /// The sequence's file in crashes/ or hangs/.
     pub file: String,
@@ -30,6 +46,7 @@ pub struct FindingText {
     /// Runs made before this one, and ms of fuzzing time.
     pub execs: u64,
     pub at_ms: u64,
+    pub environment: Environment,
 }
 
 /// Writes the folder; files of an earlier call are replaced.
@@ -45,11 +62,22 @@ pub fn write_finding(
     std::fs::create_dir_all(folder).map_err(io("making the folder", folder))?;
     let put = |name: &str, content: &str| write_whole(&folder.join(name), content.as_bytes());
     let record = &product.record;
-    let toml = |s: &Option<FaultSequence>| s.as_ref().map(FaultSequence::to_text);
-    put("sequence.toml", &toml(&record.sequence).unwrap_or_default())?;
-    put("matched.toml", &toml(&record.matched).unwrap_or_default())?;
-    put("timeline.txt", &timeline(product))?;
+    let about = faults_text(product);
+    let toml = |s: &Option<FaultSequence>, about: &[String]| {
+        s.as_ref()
+            .map(|s| patterns::commented(s, about))
+            .unwrap_or_default()
+    };
+    put("sequence.toml", &toml(&record.sequence, &[]))?;
+    put("matched.toml", &toml(&record.matched, &about))?;
+    if let Some(matched) = &record.matched {
+        let general = generalise(matched, &record.injected, &product.trace);
+        put("patterns.toml", &patterns::text(&general, &about))?;
+    }
+    put("timeline.txt", &timeline::timeline(product, judgement))?;
+    put("around-faults.txt", &around::around(product))?;
     put("evidence.txt", &evidence(text, product, judgement))?;
+    put("versions.txt", &versions(text))?;
     put("history.jsonl", &lines(&product.history))?;
     put("observations.jsonl", &lines(&product.observations))?;
     let json = serde_json::to_string_pretty(record).map_err(|e| FuzzError::Format {
@@ -57,6 +85,27 @@ pub fn write_finding(
         why: e.to_string(),
     })?;
     put("record.json", &(json + "\n"))?;
+    // What the loop replays: as it happened, or as asked where nothing did.
+    let happened = record
+        .matched
+        .as_ref()
+        .is_some_and(|m| !m.faults.is_empty());
+    let sequence = if happened {
+        "matched.toml"
+    } else {
+        "sequence.toml"
+    };
+    let script = script::script(
+        text.number,
+        &text.signature,
+        sequence,
+        text.campaign_seed,
+        &text.environment,
+    );
+    put("reproduce.sh", &script)?;
+    let path = folder.join("reproduce.sh");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+        .map_err(io("making executable", &path))?;
     let below = |sub: &str, name: &str, content: &[u8]| {
         let path = folder.join(sub).join(safe(name));
         if let Some(parent) = path.parent() {
@@ -70,7 +119,40 @@ pub fn write_finding(
     for (name, content) in &product.collected {
         below("collected", name, content)?;
     }
-    Ok(())
+    // Last: a folder with it is whole.
+    put(
+        "finding.json",
+        &Sheet::of(text, product, judgement).to_text(),
+    )
+}
+
+/// One line per fault: what, where, and the call stack of its point.
+fn faults_text(product: &RunProduct) -> Vec<String> {
+    product
+        .record
+        .injected
+        .iter()
+        .map(|i| {
+            let mut text = fault_text(&i.matched, &product.trace);
+            if let Some(e) = i.event.and_then(|e| product.trace.events.get(e)) {
+                let role = product.trace.role(e).unwrap_or("no role known");
+                let stack = timeline::stack_text(&product.trace, e.stack, usize::MAX);
+                let _ = write!(text, "; {role}; {stack}");
+            }
+            text
+        })
+        .collect()
+}
+
+fn versions(text: &FindingText) -> String {
+    let mut out = String::new();
+    let e = &text.environment;
+    let seed = ("seed", text.campaign_seed.to_string());
+    let program = ("program", e.program.clone());
+    for (key, value) in e.rows().into_iter().chain([seed, program]) {
+        let _ = writeln!(out, "{key:<16}: {value}");
+    }
+    out
 }
 
 /// A relative path that stays below the folder it is joined to.
@@ -151,152 +233,6 @@ pub fn headline(f: &Failure) -> String {
     text
 }
 
-/// What happened, in order, ms since the first event: each fault with the points around it, and all beginnings and ends of
-/// processes.
-#[must_use]
-pub fn timeline(product: &RunProduct) -> String {
-    let trace = &product.trace;
-    let record = &product.record;
-    let zero = trace
-        .events
-        .first()
-        .map(|e| e.t_ns)
-        .into_iter()
-        .chain(record.incarnations.iter().map(|i| i.spawned_ns))
-        .min()
-        .unwrap_or(0);
-    let mut rows: Vec<(u64, String)> = Vec::new();
-    let mut shown = vec![false; trace.events.len()];
-    for injected in &record.injected {
-        let at = injected.event.unwrap_or_else(|| {
-            trace
-                .events
-                .partition_point(|e| e.t_ns < injected.t_reached)
-        });
-        let from = at.saturating_sub(AROUND);
-        let to = (at + AROUND + 1).min(shown.len());
-        shown.get_mut(from..to).unwrap_or_default().fill(true);
-        let fault = &injected.matched.fault;
-        let mut text = format!("**  fault {}: {} reached", injected.index + 1, fault.kind());
-        if let Some((asked, accepted)) = injected.drift {
-            let _ = write!(text, " (drift: n {accepted} for {asked})");
-        }
-        rows.push((injected.t_reached, text));
-        let mut text = format!("**  fault {}: {} done", injected.index + 1, describe(fault));
-        if injected.late {
-            text.push_str(" (late: its thread was released before)");
-        }
-        rows.push((injected.t_done, text));
-    }
-    for (e, _) in trace.events.iter().zip(&shown).filter(|(_, s)| **s) {
-        rows.push((e.t_ns, point_line(trace, e)));
-    }
-    for i in &record.incarnations {
-        rows.push((
-            i.spawned_ns,
-            format!("--  {} #{} launched", i.node, i.number),
-        ));
-        if let Some(t) = i.ready_ns {
-            rows.push((t, format!("--  {} #{} ready", i.node, i.number)));
-        }
-        if let Some(t) = i.ended_ns {
-            rows.push((t, format!("--  {} #{} ended", i.node, i.number)));
-        }
-    }
-    for x in &record.exits {
-        rows.push((
-            x.t_ns,
-            format!(
-                "--  {} #{} ended BY ITSELF (status {:?}, signal {:?}, phase {})",
-                x.node, x.incarnation, x.status, x.signal, x.phase
-            ),
-        ));
-    }
-    rows.sort_by_key(|(t, _)| *t);
-    let mut out = String::from("ms since the beginning; points: node role kind place stack n\n");
-    for (t, text) in rows {
-        let us = t.saturating_sub(zero) / 1000;
-        let _ = writeln!(out, "{:>9}.{:03}  {text}", us / 1000, us % 1000);
-    }
-    if let Some(n) = &record.not_injected {
-        let _ = writeln!(
-            out,
-            "fault {} did not happen: {}: {} ({} arrivals of its stack)",
-            n.index + 1,
-            n.reason,
-            n.detail,
-            n.nearest
-        );
-    }
-    out
-}
-
-fn describe(fault: &warren_model::Fault) -> String {
-    use warren_model::{Fault, Who};
-    let name = |w: &Who| match w {
-        Who::Node(n) => n.to_string(),
-        other => format!("{other:?}"),
-    };
-    match fault {
-        Fault::Crash { who, .. } => format!("crash {}", name(who)),
-        Fault::Reboot { who } => format!("reboot {}", name(who)),
-        Fault::PartitionStart { who, .. } => {
-            let names = |m: &[warren_model::Member]| {
-                m.iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join(",")
-            };
-            let from = if who.from.is_empty() {
-                "all others".to_owned()
-            } else {
-                names(&who.from)
-            };
-            let bridge = who
-                .bridge
-                .as_ref()
-                .map_or_else(String::new, |b| format!(", bridge {b}"));
-            format!(
-                "cut {} from {from} ({:?}{bridge})",
-                names(&who.cut),
-                who.way
-            )
-            .to_lowercase()
-        }
-        Fault::PartitionStop => "the cut ends".into(),
-    }
-}
-
-fn point_line(trace: &Trace, e: &TraceEvent) -> String {
-    let node = trace
-        .nodes
-        .get(usize::from(e.node))
-        .map_or_else(|| "?".to_owned(), ToString::to_string);
-    let mark = if e.flags.has(EventFlags::MATCHED) {
-        ">>"
-    } else if e.flags.has(EventFlags::DURING) {
-        " ~"
-    } else {
-        "  "
-    };
-    let mut text = format!(
-        "{mark}  {node} {} {} {} {} {} n={}",
-        trace.role(e).unwrap_or("-"),
-        e.kind,
-        e.place,
-        e.stack,
-        trace.label(e.stack),
-        e.n
-    );
-    for part in [trace.text(e.peer), trace.text(e.detail)]
-        .into_iter()
-        .flatten()
-    {
-        let _ = write!(text, " {part}");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,6 +279,8 @@ mod tests {
             number: 0,
             signature: "1f2e3d4c".into(),
             confirmed: "2 of 3".into(),
+            k: 2,
+            n: 3,
             reproduce: "warren replay f -n 5".into(),
             file: "f".into(),
             strategy: "crashfuzz".into(),
@@ -350,6 +288,11 @@ mod tests {
             campaign_seed: 1,
             execs: 7,
             at_ms: 61_000,
+            environment: Environment {
+                target: "sim".into(),
+                jdk: "17.0.1".into(),
+                ..Environment::default()
+            },
         };
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("000000");
@@ -364,8 +307,36 @@ mod tests {
             Some(FaultSequence::from_text(&read("matched.toml")).unwrap()),
             product.record.matched
         );
+        let patterns = FaultSequence::from_text(&read("patterns.toml")).unwrap();
+        assert_eq!(patterns.faults.len(), 1);
+        let warren_model::At::Pattern(p) = &patterns.faults[0].at else {
+            panic!("not a pattern: {}", read("patterns.toml"))
+        };
+        let event = product.record.injected[0].event.unwrap();
+        let interval = product.trace.events[event].interval.0;
+        assert_eq!(resolve(p, interval, &product.trace), Some(event));
         let t = read("timeline.txt");
         assert!(t.contains("fault 1: crash") && t.contains(">>"), "{t}");
+        assert!(
+            t.contains("!!  FAILED: replicas (safety, healed) at n1"),
+            "{t}"
+        );
+        let sheet = Sheet::read(&folder.join("finding.json")).unwrap();
+        assert_eq!((&sheet.found, &sheet.judgement), (&text, &judgement));
+        assert!(sheet.faults[0].starts_with("crash n"), "{:?}", sheet.faults);
+        assert!(read("versions.txt").contains("JDK             : 17.0.1\n"));
+        assert!(read("around-faults.txt").contains("no marks"));
+        let mode = std::fs::metadata(folder.join("reproduce.sh"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o111, 0o111);
+        let newer = sheet.to_text().replace("\"version\": 1", "\"version\": 2");
+        let refused = Sheet::from_text(&newer).unwrap_err().to_string();
+        assert!(
+            refused.contains("version 2") && refused.contains("version 1"),
+            "{refused}"
+        );
         let e = read("evidence.txt");
         for part in [
             "2 of 3",

@@ -1,0 +1,390 @@
+//! A matched sequence with its exact points as patterns (role, frames, n), read off the run's own trace. Pure.
+//!
+//! Exact points name a stack by its hash, which a rebuilt or another version of the target need not have; a pattern names frames.
+//! Each pattern is tried on the trace as the agents would match it: one that would have held another thread is made narrower, and
+//! in the end the exact point stays, with a note.
+
+use std::collections::BTreeSet;
+use warren_model::{
+    At, EventFlags, Fault, FaultSequence, Injected, IoPoint, NodeName, Pattern, Phase, StackId,
+    Trace, TraceEvent, Who,
+};
+
+/// The generalised sequence, and what could not be generalised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generalised {
+    pub sequence: FaultSequence,
+    /// One line per fault that kept its exact point.
+    pub notes: Vec<String>,
+}
+
+/// Points become patterns, named nodes become `@executing` and `@first-dead` where they were that.
+#[must_use]
+pub fn generalise(matched: &FaultSequence, injected: &[Injected], trace: &Trace) -> Generalised {
+    let mut out = Generalised {
+        sequence: matched.clone(),
+        notes: Vec::new(),
+    };
+    let mut dead: Vec<NodeName> = Vec::new();
+    for (i, f) in out.sequence.faults.iter_mut().enumerate() {
+        let mut executing = None;
+        if let At::Exact(point) = &f.at {
+            executing = Some(point.node.clone());
+            let event = injected.get(i).and_then(|x| x.event);
+            match event.and_then(|e| pattern(point, e, trace)) {
+                Some(p) => f.at = At::Pattern(p),
+                None => out.notes.push(format!(
+                    "fault {} keeps its exact point: no pattern of the trace stands for it alone",
+                    i + 1
+                )),
+            }
+        }
+        match &mut f.fault {
+            Fault::Crash { who, .. } => {
+                if let Who::Node(n) = who {
+                    dead.push(n.clone());
+                    if executing.as_ref() == Some(n) {
+                        *who = Who::Executing;
+                    }
+                }
+            }
+            Fault::Reboot { who } => {
+                if let Who::Node(n) = who {
+                    let first = dead.first() == Some(n);
+                    dead.retain(|d| d != n);
+                    if first {
+                        *who = Who::FirstDead;
+                    }
+                }
+            }
+            // A cut names its nodes: `[roles]` lets them fall on the right ones.
+            Fault::PartitionStart { .. } | Fault::PartitionStop => {}
+        }
+    }
+    out
+}
+
+/// The widest pattern that finds exactly this event; none when there is none.
+fn pattern(point: &IoPoint, event: usize, trace: &Trace) -> Option<Pattern> {
+    let e = trace.events.get(event)?;
+    let frames = names(trace.stacks.get(&e.stack)?);
+    let role = trace.role(e).map(str::to_owned);
+    let base = |frames: Vec<String>, stack: Option<StackId>| Pattern {
+        node: None,
+        role: None,
+        frames,
+        stack,
+        kind: Some(e.kind),
+        place: Some(e.place),
+        n: 1,
+        phase: point.phase,
+    };
+    let told_apart = shortest(&frames, e, trace).map_or_else(
+        || base(frames.clone(), Some(e.stack)),
+        |short| base(short, None),
+    );
+    // A node of that role if the role alone finds it; else that very node.
+    let mut tries = Vec::new();
+    if role.is_some() && point.phase == Phase::Test {
+        tries.push(Pattern {
+            role: role.clone(),
+            ..told_apart.clone()
+        });
+    }
+    tries.push(Pattern {
+        node: Some(point.node.clone()),
+        ..told_apart
+    });
+    tries.into_iter().find_map(|mut p| {
+        p.n = counted(&p, event, trace)?;
+        (resolve(&p, e.interval.0, trace) == Some(event)).then_some(p)
+    })
+}
+
+/// Frames without line numbers.
+fn names(frames: &[String]) -> Vec<String> {
+    frames
+        .iter()
+        .map(|f| f.rsplit_once(':').map_or(f.as_str(), |(n, _)| n).to_owned())
+        .collect()
+}
+
+/// The innermost frame and as few others as tell the stack apart from all of the trace with the same kind and place.
+fn shortest(frames: &[String], e: &TraceEvent, trace: &Trace) -> Option<Vec<String>> {
+    let rivals: BTreeSet<StackId> = trace
+        .events
+        .iter()
+        .filter(|o| o.kind == e.kind && o.place == e.place && o.stack != e.stack)
+        .map(|o| o.stack)
+        .collect();
+    let rivals: Vec<Vec<String>> = rivals
+        .iter()
+        .filter_map(|s| trace.stacks.get(s))
+        .map(|f| names(f))
+        .collect();
+    let alone = |some: &[String]| !rivals.iter().any(|r| in_order(some, r));
+    let first = frames.first()?.clone();
+    let one = std::iter::once(vec![first.clone()]);
+    let two = frames[1..].iter().map(|f| vec![first.clone(), f.clone()]);
+    let more = (3..=frames.len()).map(|k| frames[..k].to_vec());
+    one.chain(two).chain(more).find(|some| alone(some))
+}
+
+fn in_order(wanted: &[String], frames: &[String]) -> bool {
+    let mut frames = frames.iter();
+    wanted.iter().all(|w| frames.any(|f| f == w))
+}
+
+fn fits(p: &Pattern, e: &TraceEvent, trace: &Trace) -> bool {
+    p.kind.is_none_or(|k| k == e.kind)
+        && p.place.is_none_or(|k| k == e.place)
+        && p.stack.is_none_or(|s| s == e.stack)
+        && p.role
+            .as_ref()
+            .is_none_or(|r| trace.role(e) == Some(r.as_str()))
+        && p.node
+            .as_ref()
+            .is_none_or(|n| trace.nodes.get(usize::from(e.node)) == Some(n))
+        && match p.phase {
+            Phase::Start => e.phase == Phase::Start,
+            _ => e.phase == Phase::Test,
+        }
+        && trace
+            .stacks
+            .get(&e.stack)
+            .is_some_and(|f| in_order(&p.frames, &names(f)))
+}
+
+/// Which arrival of the pattern the event is on its node, in its interval. None when the trace cannot tell.
+fn counted(p: &Pattern, event: usize, trace: &Trace) -> Option<u32> {
+    let e = trace.events.get(event)?;
+    let same = |o: &&TraceEvent| o.node == e.node && o.interval == e.interval;
+    let before: Vec<&TraceEvent> = trace.events[..=event].iter().filter(same).collect();
+    let of_pattern = before.iter().filter(|o| fits(p, o, trace)).count();
+    let of_point = before
+        .iter()
+        .filter(|o| (o.stack, o.kind, o.place) == (e.stack, e.kind, e.place));
+    // Each arrival is recorded but those of background stacks, of which the trace has the 1st, 2nd, 4th, 8th...: their own n tells.
+    if of_point.count() == e.n as usize {
+        return u32::try_from(of_pattern).ok();
+    }
+    let roles = before
+        .iter()
+        .filter(|o| o.stack == e.stack)
+        .all(|o| o.role == e.role);
+    (roles && e.flags.has(EventFlags::BACKGROUND)).then_some(e.n)
+}
+
+/// The event that the agents would hold for this pattern while `interval` lasts: the first that is the n-th on its node.
+#[must_use]
+pub fn resolve(p: &Pattern, interval: u32, trace: &Trace) -> Option<usize> {
+    let mut arrivals = vec![0u32; trace.nodes.len()];
+    for (i, e) in trace.events.iter().enumerate() {
+        if e.interval.0 != interval || !fits(p, e, trace) {
+            continue;
+        }
+        let count = arrivals.get_mut(usize::from(e.node))?;
+        *count = if e.flags.has(EventFlags::BACKGROUND) {
+            (*count + 1).max(e.n)
+        } else {
+            *count + 1
+        };
+        if *count == p.n {
+            return Some(i);
+        }
+    }
+    None
+}
+
+/// The text of `patterns.toml`.
+#[must_use]
+pub fn text(g: &Generalised, about: &[String]) -> String {
+    let mut head = String::from(
+        "# matched.toml with its points as patterns: role or node, the fewest frames that tell the call stack apart, and the n-th\n\
+         # arrival. Meant for other versions and builds of the target, where stacks have other ids; see docs/formats.md section 9.\n",
+    );
+    for note in &g.notes {
+        head.push_str(&format!("# {note}\n"));
+    }
+    head + &commented(&g.sequence, about)
+}
+
+/// The sequence as text with a line about each fault before it.
+#[must_use]
+pub fn commented(sequence: &FaultSequence, about: &[String]) -> String {
+    let text = sequence.to_text();
+    let mut parts = text.split("[[fault]]\n");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for (i, part) in parts.enumerate() {
+        if let Some(line) = about.get(i) {
+            out.push_str(&format!("# fault {}: {}\n", i + 1, one_line(line)));
+        }
+        out.push_str("[[fault]]\n");
+        out.push_str(part);
+    }
+    out
+}
+
+/// Nothing of a target's may end a comment.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_model::{Interval, Kind, Place};
+
+    /// (node, stack, role, interval, n) of force-before events in time order, over a trace of two followers and a leader.
+    fn trace(events: &[(u16, u64, u8, u32, u32)]) -> Trace {
+        let stacks = [
+            (1, vec!["Log.append:10", "Follower.run:5"]),
+            (2, vec!["Log.append:10", "Leader.run:5"]),
+            (3, vec!["Log.append:10", "Leader.run:5", "Main.main:1"]),
+        ];
+        Trace {
+            version: 1,
+            nodes: vec!["n1".into(), "n2".into(), "n3".into()],
+            roles: vec!["leader".into(), "follower".into()],
+            stacks: stacks
+                .into_iter()
+                .map(|(id, f)| (StackId(id), f.into_iter().map(str::to_owned).collect()))
+                .collect(),
+            texts: Vec::new(),
+            events: events
+                .iter()
+                .enumerate()
+                .map(|(i, (node, stack, role, interval, n))| TraceEvent {
+                    node: *node,
+                    stack: StackId(*stack),
+                    kind: Kind::Force,
+                    place: Place::Before,
+                    phase: Phase::Test,
+                    interval: Interval(1 << 16 | interval),
+                    n: *n,
+                    t_ns: i as u64,
+                    role: *role,
+                    flags: EventFlags(0),
+                    incarnation: 1,
+                    thread: 1,
+                    peer: None,
+                    detail: None,
+                    bytes: 0,
+                })
+                .collect(),
+            dropped: 0,
+        }
+    }
+
+    fn of(t: &Trace, event: usize) -> Option<Pattern> {
+        pattern(&t.point(&t.events[event]), event, t)
+    }
+
+    #[test]
+    fn as_wide_as_the_trace_allows() {
+        let s = |v: &[&str]| v.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>();
+        // The leader's own stack: role, two frames.
+        let t = trace(&[(0, 2, 1, 0, 1), (1, 1, 2, 0, 1), (0, 2, 1, 0, 2)]);
+        let p = of(&t, 2).unwrap();
+        assert_eq!(
+            (p.role.as_deref(), p.node.as_ref(), p.n),
+            (Some("leader"), None, 2)
+        );
+        assert_eq!(p.frames, s(&["Log.append", "Leader.run"]));
+        // A single stack: one frame is enough.
+        let t = trace(&[(0, 2, 1, 0, 1)]);
+        assert_eq!(of(&t, 0).unwrap().frames, s(&["Log.append"]));
+        // Another follower came first: the node is named.
+        let t = trace(&[(1, 1, 2, 0, 1), (2, 1, 2, 0, 1)]);
+        let p = of(&t, 1).unwrap();
+        assert_eq!((p.role, p.node.unwrap().as_str(), p.n), (None, "n3", 1));
+        // A deeper stack holds all its frames: the id joins them.
+        let t = trace(&[(0, 3, 1, 0, 1), (0, 2, 1, 0, 1)]);
+        let p = of(&t, 1).unwrap();
+        assert_eq!((p.stack, p.n), (Some(StackId(2)), 1));
+        // Arrivals of an earlier interval do not count; those in another role do not either.
+        let t = trace(&[(0, 2, 1, 0, 1), (0, 2, 2, 1, 1), (0, 2, 1, 1, 2)]);
+        let p = of(&t, 2).unwrap();
+        assert_eq!((p.role.as_deref(), p.n), (Some("leader"), 1));
+        // No role known: the node.
+        let t = trace(&[(0, 2, 0, 0, 1)]);
+        assert_eq!(of(&t, 0).unwrap().node.unwrap().as_str(), "n1");
+        // The trace lacks arrivals: nothing is claimed.
+        let t = trace(&[(0, 2, 1, 0, 7)]);
+        assert_eq!(of(&t, 0), None);
+    }
+
+    #[test]
+    fn a_background_stack_is_counted_by_its_own_n() {
+        let mut t = trace(&[(0, 2, 1, 0, 1), (0, 2, 1, 0, 2), (0, 2, 1, 0, 4)]);
+        for e in &mut t.events {
+            e.flags = EventFlags(EventFlags::BACKGROUND);
+        }
+        assert_eq!(of(&t, 2).unwrap().n, 4);
+    }
+
+    #[test]
+    fn a_sequence_is_generalised_and_reads_back() {
+        let t = trace(&[(0, 2, 1, 0, 1), (1, 1, 2, 1, 1), (2, 1, 2, 1, 1)]);
+        let exact = |i: usize| At::Exact(t.point(&t.events[i]));
+        let node = |n: &str| Who::Node(n.into());
+        let crash = Fault::Crash {
+            who: node("n1"),
+            style: warren_model::CrashStyle::Process,
+        };
+        let mut matched = FaultSequence::empty("t")
+            .with(exact(0), crash)
+            .with(exact(1), Fault::Reboot { who: node("n1") })
+            .with(At::AtOnce, Fault::PartitionStop);
+        matched.roles.insert("n1".into(), "leader".into());
+        let injected: Vec<Injected> = [Some(0), Some(1), None]
+            .into_iter()
+            .enumerate()
+            .map(|(index, event)| Injected {
+                index,
+                matched: matched.faults[index].clone(),
+                event,
+                t_reached: 0,
+                t_done: 0,
+                late: false,
+                drift: None,
+                kill: None,
+            })
+            .collect();
+        let g = generalise(&matched, &injected, &t);
+        assert!(g.notes.is_empty(), "{:?}", g.notes);
+        assert!(matches!(
+            g.sequence.faults[0].fault,
+            Fault::Crash {
+                who: Who::Executing,
+                ..
+            }
+        ));
+        assert_eq!(
+            g.sequence.faults[1].fault,
+            Fault::Reboot {
+                who: Who::FirstDead
+            }
+        );
+        assert_eq!(g.sequence.faults[2], matched.faults[2]);
+        for (i, f) in g.sequence.faults.iter().enumerate().take(2) {
+            let At::Pattern(p) = &f.at else {
+                panic!("fault {i} is no pattern")
+            };
+            assert_eq!(resolve(p, t.events[i].interval.0, &t), Some(i));
+        }
+        let about = ["one".to_owned(), "two\n[[fault]]".to_owned()];
+        let text = text(&g, &about);
+        assert_eq!(FaultSequence::from_text(&text).unwrap(), g.sequence);
+        assert!(
+            text.contains("# fault 1: one\n[[fault]]\nkind = \"crash\""),
+            "{text}"
+        );
+        // Without events nothing is guessed.
+        let g = generalise(&matched, &[], &t);
+        assert_eq!(g.notes.len(), 2);
+        assert_eq!(g.sequence.faults[0].at, matched.faults[0].at);
+    }
+}

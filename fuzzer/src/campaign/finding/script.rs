@@ -1,0 +1,157 @@
+//! `reproduce.sh` of a finding: runs its sequence again, from any directory, with the flags it was found with. Pure text.
+
+use super::environment::Environment;
+use crate::campaign::folder::shell_line;
+use std::path::Path;
+
+/// Flags whose value is a path: made absolute, because the script may be started anywhere.
+const PATHS: [&str; 3] = ["--targets", "--java", "-x"];
+
+/// The script's text. `sequence` is the file's name in the finding's folder.
+#[must_use]
+pub fn script(number: u64, signature: &str, sequence: &str, seed: u64, e: &Environment) -> String {
+    let quote = |word: &str| shell_line(&[word.to_owned()]);
+    let mut flags: Vec<String> = Vec::new();
+    let mut words = e.flags.iter();
+    while let Some(word) = words.next() {
+        if word == "--targets" {
+            // Its own variable below.
+            words.next();
+            continue;
+        }
+        flags.push(word.clone());
+        if PATHS.contains(&word.as_str())
+            && let Some(value) = words.next()
+        {
+            let path = std::path::absolute(Path::new(value)).unwrap_or_else(|_| value.into());
+            flags.push(path.display().to_string());
+        }
+    }
+    flags.extend(["-s".into(), seed.to_string()]);
+    let program = if e.program.is_empty() {
+        "warren"
+    } else {
+        &e.program
+    };
+    format!(
+        "#!/bin/sh\n\
+         # Runs finding {number:06} (signature {signature}) again, five times, or as the arguments say: they go to `warren replay`,\n\
+         # such as -n 20 or --junit FILE. Ends with 77 when it failed, 70 for a hang, 0 when nothing failed, 1 or 2 when it could not run.\n\
+         # WARREN=PROGRAM takes another Warren, TARGETS=FOLDER another folder of targets.\n\
+         here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd) || exit 1\n\
+         warren=${{WARREN:-{program}}}\n\
+         targets=${{TARGETS:-{targets}}}\n\
+         command -v \"$warren\" >/dev/null 2>&1 || warren=warren\n\
+         command -v \"$warren\" >/dev/null 2>&1 || {{ echo \"reproduce.sh: no program warren: name it with WARREN=\" >&2; exit 1; }}\n\
+         [ $# -gt 0 ] || set -- -n 5\n\
+         # Elsewhere than where it was found, Warren looks for the target by itself.\n\
+         [ -d \"$targets\" ] && set -- --targets \"$targets\" \"$@\"\n\
+         exec \"$warren\" replay \"$here/{sequence}\" {flags} \"$@\"\n",
+        program = quote(program),
+        targets = quote(&e.targets),
+        flags = shell_line(&flags),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    /// Starts the script with a program that prints its arguments and ends with 77.
+    fn start(e: &Environment, args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("a b/000000");
+        std::fs::create_dir_all(&folder).unwrap();
+        let stub = dir.path().join("my warren");
+        std::fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 77\n").unwrap();
+        let file = folder.join("reproduce.sh");
+        let mut e = e.clone();
+        e.program = stub.display().to_string();
+        std::fs::write(&file, script(0, "1f2e3d4c", "matched.toml", 9, &e)).unwrap();
+        std::fs::set_permissions(&stub, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let out = Command::new("sh")
+            .arg(&file)
+            .args(args)
+            .current_dir("/")
+            .envs(env.iter().copied())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let said = text.replace(&folder.display().to_string(), "HERE");
+        (out.status.code(), said)
+    }
+
+    #[test]
+    fn it_runs_from_anywhere_with_the_flags_of_the_campaign() {
+        let e = Environment {
+            flags: ["--level", "2", "--exclude", "a b", "--paper"]
+                .map(str::to_owned)
+                .to_vec(),
+            ..Environment::default()
+        };
+        let (code, said) = start(&e, &[], &[]);
+        assert_eq!(code, Some(77));
+        assert_eq!(
+            said.lines().collect::<Vec<_>>(),
+            [
+                "replay",
+                "HERE/matched.toml",
+                "--level",
+                "2",
+                "--exclude",
+                "a b",
+                "--paper",
+                "-s",
+                "9",
+                "-n",
+                "5"
+            ]
+        );
+        let (_, said) = start(&e, &["-n", "1"], &[("TARGETS", "/")]);
+        assert!(said.ends_with("-s\n9\n--targets\n/\n-n\n1\n"), "{said}");
+    }
+
+    #[test]
+    fn paths_among_the_flags_become_absolute() {
+        let e = Environment {
+            flags: ["--targets", "t", "-x", "my.dict"]
+                .map(str::to_owned)
+                .to_vec(),
+            targets: "/abs/t".into(),
+            ..Environment::default()
+        };
+        let text = script(1, "s", "sequence.toml", 1, &e);
+        let here = std::env::current_dir().unwrap();
+        assert!(
+            text.contains(&format!(
+                "-x {}",
+                shell_line(&[here.join("my.dict").display().to_string()])
+            )),
+            "{text}"
+        );
+        assert!(
+            text.contains("TARGETS:-/abs/t") && !text.contains("--targets t"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_warren_that_is_gone_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let e = Environment {
+            program: "/no/such/warren".into(),
+            ..Environment::default()
+        };
+        let file = dir.path().join("r.sh");
+        std::fs::write(&file, script(0, "s", "matched.toml", 1, &e)).unwrap();
+        let out = Command::new("/bin/sh")
+            .arg(&file)
+            .env("PATH", "/usr/bin:/bin")
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&out.stderr).contains("WARREN="));
+    }
+}

@@ -1,0 +1,120 @@
+//! `warren report DIR`: a finding, or all findings of a campaign, as text or as Markdown for an issue. Reads folders; writes nothing.
+//!
+//! [`read`] takes in a folder of any layout Warren has written, [`text`] and [`markdown`] are pure.
+
+mod markdown;
+mod read;
+mod text;
+
+use crate::cli::args::ReportArgs;
+use crate::cli::exit::{CliError, Exit};
+use read::Finding;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit 2: the folder holds neither a finding nor a campaign, or a finding cannot be read (the others are printed before).
+pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
+    let folders = findings(&args.dir)?;
+    let mut out = String::new();
+    let mut broken = Vec::new();
+    for folder in &folders {
+        match Finding::read(folder) {
+            Ok(f) => {
+                if !out.is_empty() {
+                    out.push_str(if args.markdown { "\n---\n\n" } else { "\n\n" });
+                }
+                out.push_str(&if args.markdown {
+                    markdown::markdown(&f)
+                } else {
+                    text::text(&f)
+                });
+            }
+            Err(why) => broken.push(why),
+        }
+    }
+    if folders.is_empty() {
+        out = format!("no findings in {}\n", args.dir.display());
+    }
+    // A reader that has seen enough (`| head`) is no error.
+    let _ = std::io::stdout().lock().write_all(out.as_bytes());
+    if broken.is_empty() {
+        Ok(Exit::End)
+    } else {
+        Err(CliError::usage(broken.join("\n")))
+    }
+}
+
+/// The folders of findings below `dir`: itself, those of an instance, or those of all instances of a campaign.
+fn findings(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
+    if read::is_finding(dir) {
+        return Ok(vec![dir.to_owned()]);
+    }
+    let mut campaign = false;
+    let mut all = Vec::new();
+    let subfolders =
+        folders(dir).map_err(|e| CliError::usage(format!("reading {}: {e}", dir.display())))?;
+    for place in std::iter::once(dir.to_owned()).chain(subfolders) {
+        let below = place.join("findings");
+        if !below.is_dir() {
+            continue;
+        }
+        campaign = true;
+        let found = folders(&below)
+            .map_err(|e| CliError::usage(format!("reading {}: {e}", below.display())))?;
+        all.extend(found.into_iter().filter(|f| read::is_finding(f)));
+    }
+    if campaign {
+        Ok(all)
+    } else {
+        Err(CliError::usage(format!(
+            "{} is neither the folder of a finding nor that of a campaign\n  \
+             name findings/<nnnnnn> (with finding.json or evidence.txt in it), an instance such as out/TARGET/default, or the folder of -o",
+            dir.display()
+        )))
+    }
+}
+
+/// Folders in a folder, in order of their names.
+fn folders(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut out: Vec<PathBuf> = std::fs::read_dir(dir)?
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.is_dir())
+        .collect();
+    out.sort();
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_an_instance_and_a_campaign() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let f = dir.path().join(name);
+            std::fs::create_dir_all(&f).unwrap();
+            std::fs::write(f.join("evidence.txt"), "x").unwrap();
+            f
+        };
+        let a = make("out/default/findings/000000");
+        let b = make("out/default/findings/000001");
+        let c = make("out/second/findings/000000");
+        std::fs::create_dir_all(dir.path().join("out/default/findings/half")).unwrap();
+        let of = |name: &str| findings(&dir.path().join(name));
+        assert_eq!(of("out/default/findings/000001").unwrap(), [b.clone()]);
+        assert_eq!(of("out/default").unwrap(), [a.clone(), b.clone()]);
+        assert_eq!(of("out").unwrap(), [a, b, c]);
+        std::fs::create_dir_all(dir.path().join("quiet/default/findings")).unwrap();
+        assert!(of("quiet").unwrap().is_empty());
+        for bad in ["out/default/findings/half", "nothing"] {
+            let e = of(bad).unwrap_err();
+            assert_eq!(e.exit, Exit::Usage);
+            assert!(e.text.contains(bad), "{e}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A finding as text for a terminal. Pure.
+
+use super::read::Finding;
+use std::fmt::Write;
+
+/// Rows of the timeline shown; the middle of a longer one is left out.
+const ROWS: usize = 120;
+/// Longest line, in characters.
+const WIDTH: usize = 220;
+
+/// The report.
+#[must_use]
+pub fn text(f: &Finding) -> String {
+    let mut out = format!("{}\n", f.title());
+    let mut row = |key: &str, value: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  {key:<16}{value}");
+    };
+    match &f.sheet {
+        Some(s) => {
+            let found = &s.found;
+            row("confirmed", &found.confirmed);
+            row(
+                "found",
+                &format!(
+                    "by {} (seed {}), run {}, after {} s of fuzzing",
+                    found.strategy,
+                    found.campaign_seed,
+                    found.execs,
+                    found.at_ms / 1000
+                ),
+            );
+            row("because", &found.why);
+            for (key, value) in found.environment.rows() {
+                row(key, &value);
+            }
+            row(
+                "faults",
+                &format!("{} asked, {} injected", s.asked, s.faults.len()),
+            );
+            for (i, fault) in s.faults.iter().enumerate() {
+                row("", &format!("{}  {fault}", i + 1));
+            }
+            if let Some(n) = &s.not_injected {
+                row("", &format!("the rest did not happen: {n}"));
+            }
+        }
+        None => {
+            for key in ["confirmed", "why this sequence", "faults"] {
+                if let Some(value) = f.told(key) {
+                    row(key, value);
+                }
+            }
+            row("", "(written by an earlier Warren: no finding.json)");
+        }
+    }
+    section(&mut out, "what failed", &f.failures_text());
+    section(
+        &mut out,
+        "timeline (all of it, with the points around the faults: timeline.txt)",
+        &shortened(&f.timeline).join("\n"),
+    );
+    section(&mut out, "reproduce", &reproduce(f).join("\n"));
+    section(
+        &mut out,
+        &format!("files in {}", f.folder.display()),
+        &f.files.join("\n"),
+    );
+    out
+}
+
+fn section(out: &mut String, title: &str, body: &str) {
+    if body.trim().is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}");
+    for line in body.lines() {
+        let line = line
+            .strip_prefix("    ")
+            .map_or_else(|| line.to_owned(), |l| format!("  {l}"));
+        let _ = writeln!(out, "{}", format!("  {}", clip(&line)).trim_end());
+    }
+}
+
+/// Nothing of a target's reaches the terminal as a control character.
+fn clip(line: &str) -> String {
+    let plain: String = line
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    crate::ui::clip(&plain, WIDTH)
+}
+
+/// The first and the last rows of a long timeline.
+#[must_use]
+pub fn shortened(rows: &[String]) -> Vec<String> {
+    if rows.len() <= ROWS {
+        return rows.to_vec();
+    }
+    let half = ROWS / 2;
+    let mut out = rows[..half].to_vec();
+    out.push(format!("... {} rows left out ...", rows.len() - 2 * half));
+    out.extend_from_slice(&rows[rows.len() - half..]);
+    out
+}
+
+fn reproduce(f: &Finding) -> Vec<String> {
+    let mut out = Vec::new();
+    let script = f.folder.join("reproduce.sh");
+    if f.files.iter().any(|n| n == "reproduce.sh") {
+        let word = script.display().to_string();
+        out.push(crate::campaign::folder::shell_line(&[word]));
+    }
+    let command = f.sheet.as_ref().map(|s| s.found.reproduce.as_str());
+    out.extend(command.or(f.told("reproduce")).map(str::to_owned));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_timeline_loses_its_middle() {
+        let rows: Vec<String> = (0..300).map(|i| format!("row {i}")).collect();
+        let short = shortened(&rows);
+        assert_eq!(short.len(), ROWS + 1);
+        assert_eq!(
+            (short[0].as_str(), short[ROWS].as_str()),
+            ("row 0", "row 299")
+        );
+        assert_eq!(short[60], "... 180 rows left out ...");
+        assert_eq!(shortened(&rows[..3]), rows[..3]);
+    }
+
+    #[test]
+    fn no_control_characters_reach_the_terminal() {
+        let f = Finding {
+            evidence:
+                "finding 000003, signature x\n\nreplicas (safety) [x]\n    a\u{1b}[31mb\u{7}\n"
+                    .into(),
+            ..Finding::default()
+        };
+        let text = text(&f);
+        assert!(
+            text.starts_with("finding 000003: replicas (safety) [x]\n"),
+            "{text}"
+        );
+        assert!(
+            !text.chars().any(|c| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! The instances of a campaign folder and what their fuzzer_stats say; whether the process behind one still lives. Reads only.
+
+use crate::campaign::folder::shell_line;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Seconds without new figures after which a living instance is called silent. They are written after each run.
+pub const SILENT_S: u64 = 60;
+
+/// The keys of a fuzzer_stats file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats(BTreeMap<String, String>);
+
+/// How an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Alive,
+    /// Its process lives, but it has not written for so many seconds.
+    Silent(u64),
+    Dead,
+    /// It has not fuzzed yet: learning goes on, or it ended before.
+    NotBegun,
+}
+
+/// One instance's folder.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    pub name: String,
+    pub folder: PathBuf,
+    /// None before the first fuzzed run; an error when the file is not one of ours or AFL's.
+    pub stats: Option<Result<Stats, String>>,
+    pub life: Life,
+}
+
+impl Stats {
+    /// Reads `key : value` lines.
+    ///
+    /// # Errors
+    /// The line that is none, or the key that every such file has and this one has not.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut keys = BTreeMap::new();
+        for (i, line) in text.lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let (key, value) = line.split_once(':').ok_or_else(|| {
+                format!(
+                    "line {}: `{}` is no `key : value`",
+                    i + 1,
+                    crate::ui::clip(line, 60)
+                )
+            })?;
+            keys.insert(key.trim().to_owned(), value.trim().to_owned());
+        }
+        for needed in ["start_time", "last_update", "fuzzer_pid", "execs_done"] {
+            match keys.get(needed).map(|v| v.parse::<u64>()) {
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return Err(format!("`{needed}` is no number")),
+                None => return Err(format!("it has no `{needed}`: is it a fuzzer_stats file?")),
+            }
+        }
+        Ok(Stats(keys))
+    }
+
+    /// The text of a key; empty when it is not there.
+    #[must_use]
+    pub fn text(&self, key: &str) -> &str {
+        self.0.get(key).map_or("", String::as_str)
+    }
+
+    /// The number of a key; 0 when it is not there or none.
+    #[must_use]
+    pub fn number(&self, key: &str) -> u64 {
+        self.text(key).parse().unwrap_or(0)
+    }
+
+    /// Percentages and other numbers with a point.
+    #[must_use]
+    pub fn decimal(&self, key: &str) -> f64 {
+        self.text(key).trim_end_matches('%').parse().unwrap_or(0.0)
+    }
+
+    /// The findings in order: (number, `signature kind checker k/n`).
+    #[must_use]
+    pub fn findings(&self) -> Vec<(&str, &str)> {
+        self.0
+            .iter()
+            .filter_map(|(k, v)| Some((k.strip_prefix("finding_")?, v.as_str())))
+            .filter(|(k, _)| k.bytes().all(|b| b.is_ascii_digit()))
+            .collect()
+    }
+}
+
+/// The instances in a campaign's folder; the folder itself when it is one.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn instances(out: &Path, now: u64) -> std::io::Result<Vec<Instance>> {
+    let one = |folder: &Path| {
+        ["fuzzer_stats", "plot_data", "queue", "runs.jsonl"]
+            .iter()
+            .any(|m| folder.join(m).exists())
+    };
+    if one(out) {
+        return Ok(vec![Instance::read(out, now)]);
+    }
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(out)?
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.is_dir() && one(p))
+        .collect();
+    folders.sort();
+    Ok(folders.iter().map(|f| Instance::read(f, now)).collect())
+}
+
+impl Instance {
+    fn read(folder: &Path, now: u64) -> Self {
+        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        let name = absolute
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let file = folder.join("fuzzer_stats");
+        let stats = file.exists().then(|| {
+            std::fs::read(&file)
+                .map_err(|e| e.to_string())
+                .and_then(|b| Stats::parse(&String::from_utf8_lossy(&b)))
+                .map_err(|e| format!("{}: {e}", file.display()))
+        });
+        let life = match &stats {
+            None => Life::NotBegun,
+            Some(Err(_)) => Life::Dead,
+            Some(Ok(s)) => {
+                let lives = lives(
+                    Path::new("/proc"),
+                    s.number("fuzzer_pid"),
+                    s.text("command_line"),
+                );
+                life(lives, s.number("last_update"), now)
+            }
+        };
+        Instance {
+            name,
+            folder: folder.to_owned(),
+            stats,
+            life,
+        }
+    }
+}
+
+/// What a process and the age of its figures say.
+#[must_use]
+pub fn life(lives: bool, last_update: u64, now: u64) -> Life {
+    let age = now.saturating_sub(last_update);
+    match (lives, age > SILENT_S) {
+        (false, _) => Life::Dead,
+        (true, true) => Life::Silent(age),
+        (true, false) => Life::Alive,
+    }
+}
+
+/// Whether the process of that number is the one that was started so; numbers are given again to other processes.
+fn lives(proc: &Path, pid: u64, command_line: &str) -> bool {
+    let folder = proc.join(pid.to_string());
+    let Ok(bytes) = std::fs::read(folder.join("cmdline")) else {
+        return false;
+    };
+    let words: Vec<String> = bytes
+        .split(|b| *b == 0)
+        .map(|w| String::from_utf8_lossy(w).into_owned())
+        .collect();
+    // Every word ends with a zero byte: the last piece is empty. A zombie has no words.
+    let words = words.split_last().map_or(&[][..], |(_, w)| w);
+    if words.is_empty() {
+        return false;
+    }
+    if shell_line(words) == command_line {
+        return true;
+    }
+    // Resumed or renamed, but still Warren, fuzzing.
+    let program = Path::new(&words[0])
+        .file_name()
+        .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    program.contains("warren") && words.get(1).is_some_and(|w| w == "fuzz")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stats_of_ours_afls_and_nobodys() {
+        let text = "start_time        : 1\nlast_update       : 5\nfuzzer_pid        : 7\nexecs_done        : 61\n\
+                    stability         : 98.62%\ncommand_line      : a b: c\nfinding_000000    : x safety r 1/3\nfinding_x : y\n";
+        let s = Stats::parse(text).unwrap();
+        assert_eq!(
+            (s.number("execs_done"), s.text("command_line")),
+            (61, "a b: c")
+        );
+        assert!((s.decimal("stability") - 98.62).abs() < 1e-9);
+        assert_eq!(s.findings(), [("000000", "x safety r 1/3")]);
+        assert_eq!((s.number("absent"), s.text("absent")), (0, ""));
+        for (bad, part) in [
+            ("\u{0}\u{1}garbage", "line 1"),
+            ("start_time : 1\n", "`last_update`"),
+            (
+                "start_time : x\nlast_update : 1\nfuzzer_pid : 1\nexecs_done : 1\n",
+                "no number",
+            ),
+            ("", "is it a fuzzer_stats"),
+        ] {
+            let e = Stats::parse(bad).unwrap_err();
+            assert!(e.contains(part), "{e}");
+        }
+    }
+
+    #[test]
+    fn how_an_instance_is() {
+        assert_eq!(life(true, 100, 100 + SILENT_S), Life::Alive);
+        assert_eq!(life(true, 100, 200), Life::Silent(100));
+        assert_eq!(life(false, 100, 101), Life::Dead);
+        // A clock set back is no age.
+        assert_eq!(life(true, 500, 100), Life::Alive);
+    }
+
+    #[test]
+    fn a_number_given_to_another_process_is_not_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let process = |pid: &str, cmdline: &[u8]| {
+            let f = dir.path().join(pid);
+            std::fs::create_dir_all(&f).unwrap();
+            std::fs::write(f.join("cmdline"), cmdline).unwrap();
+        };
+        process("1", b"/x/warren\0fuzz\0canary\0-o\0a b\0");
+        process("2", b"vi\0warren\0fuzz\0");
+        process("3", b"");
+        process("4", b"./warren\0fuzz\0-i\0-\0");
+        process("5", b"warren\0report\0out\0");
+        process("6", b"renamed\0fuzz\0x\0");
+        let line = "/x/warren fuzz canary -o 'a b'";
+        let table = [
+            (1, line, true),
+            (2, line, false),
+            (3, line, false),
+            (4, line, true),
+            (5, line, false),
+            (6, "renamed fuzz x", true),
+            (99, line, false),
+        ];
+        for (pid, line, want) in table {
+            assert_eq!(lives(dir.path(), pid, line), want, "{pid}");
+        }
+    }
+}

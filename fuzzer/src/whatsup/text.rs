@@ -1,0 +1,316 @@
+//! What whatsup prints. Pure.
+
+use super::instance::{Instance, Life, Stats};
+use std::fmt::Write;
+
+/// Sums over instances that can be read.
+#[derive(Default)]
+struct Sums {
+    alive: u64,
+    silent: u64,
+    dead: u64,
+    not_begun: u64,
+    unreadable: u64,
+    run_time: u64,
+    execs: u64,
+    sequences: u64,
+    per_hour: f64,
+    pending: u64,
+    favoured: u64,
+    crashes: u64,
+    hangs: u64,
+    findings: u64,
+    last_find: u64,
+    coverage: f64,
+}
+
+/// The whole text; with `summary` the sums only.
+#[must_use]
+pub fn text(all: &[Instance], summary: bool, now: u64) -> String {
+    let mut out = String::new();
+    let mut sums = Sums::default();
+    if !summary {
+        out.push_str("Individual instances\n====================\n\n");
+    }
+    for i in all {
+        sums.add(i);
+        if !summary {
+            out.push_str(&individual(i, now));
+            out.push('\n');
+        }
+    }
+    out + &sums.text(now)
+}
+
+fn individual(i: &Instance, now: u64) -> String {
+    let stats = match &i.stats {
+        None => {
+            return format!(
+                ">>> {} <<<\n\n  no figures yet: it is learning, or ended before the first sequence\n",
+                i.name
+            );
+        }
+        Some(Err(e)) => return format!(">>> {} <<<\n\n  cannot be read: {e}\n", i.name),
+        Some(Ok(s)) => s,
+    };
+    let mut out = format!(
+        ">>> {} ({}, {}) pid {} <<<\n\n",
+        i.name,
+        stats.text("afl_banner"),
+        duration(stats.number("run_time")),
+        stats.number("fuzzer_pid"),
+    );
+    let mut row = |key: &str, value: String| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  {key:<16}: {value}");
+    };
+    row(
+        "state",
+        match i.life {
+            Life::Alive => "alive".into(),
+            Life::Silent(s) => format!(
+                "alive, but silent for {}: a long run, a stopped process or a full disk",
+                duration(s)
+            ),
+            Life::Dead => format!(
+                "dead or on another machine; last word {} ago",
+                duration(now.saturating_sub(stats.number("last_update")))
+            ),
+            Life::NotBegun => "not begun".into(),
+        },
+    );
+    row("last find", ago(stats.number("last_find"), now));
+    row("last crash", ago(stats.number("last_crash"), now));
+    row("last hang", ago(stats.number("last_hang"), now));
+    row("speed", format!("{:.0} runs an hour", per_hour(stats)));
+    row(
+        "runs",
+        format!(
+            "{} ({} sequences tested)",
+            stats.number("execs_done"),
+            stats.number("sequences_tested")
+        ),
+    );
+    row(
+        "queue",
+        format!(
+            "item {} of {}, pending {} new of {}",
+            stats.number("cur_item"),
+            stats.number("corpus_count"),
+            stats.number("pending_favs"),
+            stats.number("pending_total")
+        ),
+    );
+    row(
+        "coverage",
+        format!(
+            "{} slots ({}), {} above the fault-free runs; stability {}",
+            stats.number("edges_found"),
+            stats.text("bitmap_cvg"),
+            stats
+                .number("edges_found")
+                .saturating_sub(stats.number("edges_fault_free")),
+            stats.text("stability")
+        ),
+    );
+    let findings = stats.findings();
+    row(
+        "findings",
+        format!(
+            "{}; saved crashes {}, hangs {}",
+            findings.len(),
+            stats.number("saved_crashes"),
+            stats.number("saved_hangs")
+        ),
+    );
+    for (number, what) in findings {
+        row("", format!("{number} {what}"));
+    }
+    out
+}
+
+/// Fuzzed runs an hour: learning has no part in run_time.
+fn per_hour(s: &Stats) -> f64 {
+    #[allow(clippy::cast_precision_loss)] // counts of runs and seconds
+    let (runs, seconds) = (
+        s.number("execs_done")
+            .saturating_sub(s.number("learning_runs")) as f64,
+        s.number("run_time") as f64,
+    );
+    if seconds < 1.0 {
+        0.0
+    } else {
+        runs * 3600.0 / seconds
+    }
+}
+
+impl Sums {
+    fn add(&mut self, i: &Instance) {
+        let s = match &i.stats {
+            None => {
+                self.not_begun += 1;
+                return;
+            }
+            Some(Err(_)) => {
+                self.unreadable += 1;
+                return;
+            }
+            Some(Ok(s)) => s,
+        };
+        match i.life {
+            Life::Alive => self.alive += 1,
+            Life::Silent(_) => self.silent += 1,
+            Life::Dead | Life::NotBegun => self.dead += 1,
+        }
+        if i.life != Life::Dead {
+            self.per_hour += per_hour(s);
+        }
+        self.run_time += s.number("run_time");
+        self.execs += s.number("execs_done");
+        self.sequences += s.number("sequences_tested");
+        self.pending += s.number("pending_total");
+        self.favoured += s.number("pending_favs");
+        self.crashes += s.number("saved_crashes");
+        self.hangs += s.number("saved_hangs");
+        self.findings += s.findings().len() as u64;
+        self.last_find = self.last_find.max(s.number("last_find"));
+        self.coverage = self.coverage.max(s.decimal("bitmap_cvg"));
+    }
+
+    fn text(&self, now: u64) -> String {
+        let mut out = String::from("Summary\n=======\n\n");
+        let mut row = |key: &str, value: String| {
+            let _ = writeln!(out, "{key:>21} : {value}");
+        };
+        row("Instances alive", (self.alive + self.silent).to_string());
+        for (key, n) in [
+            ("of these silent", self.silent),
+            ("Dead or remote", self.dead),
+            ("Without figures yet", self.not_begun),
+            ("Unreadable", self.unreadable),
+        ] {
+            if n > 0 {
+                row(key, n.to_string());
+            }
+        }
+        row("Total run time", duration(self.run_time));
+        row(
+            "Total runs",
+            format!("{} ({} sequences tested)", self.execs, self.sequences),
+        );
+        row(
+            "Speed of the living",
+            format!("{:.0} runs an hour", self.per_hour),
+        );
+        row(
+            "Pending",
+            format!("{} new, {} total", self.favoured, self.pending),
+        );
+        row("Highest coverage", format!("{:.2}%", self.coverage));
+        row(
+            "Findings",
+            format!(
+                "{} (crashes saved {}, hangs {})",
+                self.findings, self.crashes, self.hangs
+            ),
+        );
+        row("Last find", ago(self.last_find, now));
+        out
+    }
+}
+
+fn ago(at: u64, now: u64) -> String {
+    if at == 0 {
+        "none seen yet".into()
+    } else {
+        format!("{} ago", duration(now.saturating_sub(at)))
+    }
+}
+
+/// The two largest units.
+fn duration(seconds: u64) -> String {
+    let (d, h, m, s) = (
+        seconds / 86_400,
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    );
+    if d > 0 {
+        format!("{d} days, {h} hrs")
+    } else if h > 0 {
+        format!("{h} hrs, {m} min")
+    } else if m > 0 {
+        format!("{m} min, {s} sec")
+    } else {
+        format!("{s} sec")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instance(name: &str, life: Life, text: Option<&str>) -> Instance {
+        Instance {
+            name: name.into(),
+            folder: name.into(),
+            stats: text.map(Stats::parse),
+            life,
+        }
+    }
+
+    #[test]
+    fn sums_and_states() {
+        let stats = "start_time : 900\nlast_update : 990\nfuzzer_pid : 7\nexecs_done : 25\nlearning_runs : 5\nrun_time : 72\n\
+                     sequences_tested : 18\nlast_find : 980\nbitmap_cvg : 1.25%\nfinding_000000 : aa safety replicas 2/3\nsaved_crashes : 2\n\
+                     afl_banner : canary\n";
+        let all = [
+            instance("a", Life::Alive, Some(stats)),
+            instance("b", Life::Silent(90), Some(stats)),
+            instance("c", Life::Dead, Some(stats)),
+            instance("d", Life::NotBegun, None),
+            instance("e", Life::Dead, Some("x")),
+        ];
+        let long = text(&all, false, 1000);
+        for part in [
+            ">>> a (canary, 1 min, 12 sec) pid 7 <<<",
+            "state           : alive\n",
+            "silent for 1 min, 30 sec",
+            "dead or on another machine; last word 10 sec ago",
+            "no figures yet",
+            "cannot be read: line 1",
+            "speed           : 1000 runs an hour",
+            "last find       : 20 sec ago",
+            "last hang       : none seen yet",
+            "000000 aa safety replicas 2/3",
+        ] {
+            assert!(long.contains(part), "no `{part}` in\n{long}");
+        }
+        let short = text(&all, true, 1000);
+        assert!(long.ends_with(&short) && short.starts_with("Summary\n"));
+        for part in [
+            "Instances alive : 2\n",
+            "of these silent : 1\n",
+            "Dead or remote : 1\n",
+            "Without figures yet : 1\n",
+            "Unreadable : 1\n",
+            "Total runs : 75 (54 sequences tested)\n",
+            "Speed of the living : 2000 runs an hour\n",
+            "Findings : 3 (crashes saved 6, hangs 0)\n",
+        ] {
+            assert!(short.contains(part), "no `{part}` in\n{short}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (s, want) in [
+            (0, "0 sec"),
+            (61, "1 min, 1 sec"),
+            (3_700, "1 hrs, 1 min"),
+            (90_000, "1 days, 1 hrs"),
+        ] {
+            assert_eq!(duration(s), want);
+        }
+    }
+}
