@@ -64,9 +64,6 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
             }
             text.push_str(&String::from_utf8_lossy(kept));
         }
-        if text.contains("java.lang.OutOfMemoryError") && product.record.void.is_none() {
-            product.record.void = Some(format!("{} ran out of memory", n.name));
-        }
         product.logs.insert(n.name.clone(), text);
         for file in &target.collect {
             let inside = Path::new(file)
