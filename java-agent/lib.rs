@@ -51,8 +51,13 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         std::process::id(),
         std::thread::current().id()
     ));
-    fs::write(&part, bytes).map_err(|e| at(e, "writing", &part))?;
-    fs::rename(&part, &path).map_err(|e| at(e, "putting in place", &path))?;
+    fs::write(&part, bytes)
+        .map_err(|e| at(e, "writing", &part))
+        .and_then(|()| fs::rename(&part, &path).map_err(|e| at(e, "putting in place", &path)))
+        .inspect_err(|_| {
+            // Half a jar on a full disk is of no use to anybody.
+            let _ = fs::remove_file(&part);
+        })?;
     Ok(path)
 }
 

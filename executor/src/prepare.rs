@@ -44,7 +44,9 @@ pub enum PrepareError {
     Setup(#[from] SetupError),
     #[error("{file} is missing: {needed}")]
     Missing { file: PathBuf, needed: &'static str },
-    #[error("writing the agent into the cache: {0}")]
+    #[error(
+        "writing the agent into the cache: {0}\n  the cache wants a folder that may be written: make room there, or name another with WARREN_CACHE"
+    )]
     Agent(std::io::Error),
     #[error("reading {file}: {why}")]
     Read { file: PathBuf, why: String },
@@ -248,7 +250,7 @@ fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
             "{name}-{}.jar",
             &cache::sha256(text.as_bytes())[..16]
         ));
-        if !place.exists() {
+        if !cache::intact(&place) {
             todo.push((jar, place.clone()));
         }
         out.push(place);
@@ -257,6 +259,11 @@ fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
         return Ok(out);
     }
     let _guard = cache::lock(&p.cache, "instrument").map_err(|e| e.to_string())?;
+    // Another Warren may have done it while we waited.
+    todo.retain(|(_, place)| !cache::intact(place));
+    if todo.is_empty() {
+        return Ok(out);
+    }
     let scratch = cache::scratch(&p.cache).map_err(|e| e.to_string())?;
     let conf_file = scratch.path().join("agent.conf");
     std::fs::write(&conf_file, conf).map_err(|e| format!("{}: {e}", conf_file.display()))?;
@@ -284,7 +291,7 @@ fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
         ));
     }
     for (temporary, place) in made {
-        cache::put(&temporary, place).map_err(|e| e.to_string())?;
+        cache::put_sealed(&temporary, place).map_err(|e| e.to_string())?;
     }
     Ok(out)
 }

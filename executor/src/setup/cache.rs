@@ -25,9 +25,9 @@ pub fn dir() -> Result<PathBuf, SetupError> {
             .map(PathBuf::from)
     })
     .ok_or(SetupError::NoCache)?;
-    fs::create_dir_all(&dir).map_err(SetupError::file("creating the cache folder", &dir))?;
+    fs::create_dir_all(&dir).map_err(SetupError::cache("creating the cache folder", &dir))?;
     // Slots have other working directories: a relative path would mean something else there.
-    fs::canonicalize(&dir).map_err(SetupError::file("finding the cache folder", &dir))
+    fs::canonicalize(&dir).map_err(SetupError::cache("finding the cache folder", &dir))
 }
 
 fn choose(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
@@ -43,16 +43,16 @@ pub struct Guard(#[allow(dead_code, reason = "the lock lives as long as its open
 /// Locks `cache/locks/<name>.lock`.
 pub fn lock(cache: &Path, name: &str) -> Result<Guard, SetupError> {
     let folder = cache.join("locks");
-    fs::create_dir_all(&folder).map_err(SetupError::file("creating", &folder))?;
+    fs::create_dir_all(&folder).map_err(SetupError::cache("creating", &folder))?;
     let path = folder.join(format!("{name}.lock"));
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
         .open(&path);
-    let file = file.map_err(SetupError::file("opening", &path))?;
+    let file = file.map_err(SetupError::cache("opening", &path))?;
     // Not the call that blocks: whoever waits for another Warren's Maven must be able to give up.
-    while !FileExt::try_lock_exclusive(&file).map_err(SetupError::file("locking", &path))? {
+    while !FileExt::try_lock_exclusive(&file).map_err(SetupError::cache("locking", &path))? {
         if child::stopped() {
             return Err(SetupError::Ended);
         }
@@ -64,19 +64,44 @@ pub fn lock(cache: &Path, name: &str) -> Result<Guard, SetupError> {
 /// A fresh temporary folder on the cache's own file system (so that a rename works); removed when dropped.
 pub fn scratch(cache: &Path) -> Result<tempfile::TempDir, SetupError> {
     let folder = cache.join("tmp");
-    fs::create_dir_all(&folder).map_err(SetupError::file("creating", &folder))?;
-    tempfile::tempdir_in(&folder).map_err(SetupError::file("creating a folder in", &folder))
+    fs::create_dir_all(&folder).map_err(SetupError::cache("creating", &folder))?;
+    tempfile::tempdir_in(&folder).map_err(SetupError::cache("creating a folder in", &folder))
 }
 
 /// Moves a finished file or folder to its place, replacing what is there.
 pub fn put(made: &Path, place: &Path) -> Result<(), SetupError> {
     if let Some(parent) = place.parent() {
-        fs::create_dir_all(parent).map_err(SetupError::file("creating", parent))?;
+        fs::create_dir_all(parent).map_err(SetupError::cache("creating", parent))?;
     }
     if place.is_dir() {
-        fs::remove_dir_all(place).map_err(SetupError::file("replacing", place))?;
+        fs::remove_dir_all(place).map_err(SetupError::cache("replacing", place))?;
     }
-    fs::rename(made, place).map_err(SetupError::file("moving into the cache", place))
+    fs::rename(made, place).map_err(SetupError::cache("moving into the cache", place))
+}
+
+/// Where the hash of a finished file stands, beside it.
+fn seal_of(place: &Path) -> PathBuf {
+    let mut name = place.file_name().unwrap_or_default().to_owned();
+    name.push(".sha256");
+    place.with_file_name(name)
+}
+
+/// As [`put`] for a file, with its hash beside it, by which [`intact`] knows it again.
+pub fn put_sealed(made: &Path, place: &Path) -> Result<(), SetupError> {
+    let hash = sha256_file(made)?;
+    let seal = seal_of(made);
+    fs::write(&seal, hash).map_err(SetupError::cache("writing", &seal))?;
+    // In this order: a file without its seal is made again, a seal without its file is nothing.
+    put(&seal, &seal_of(place))?;
+    put(made, place)
+}
+
+/// Whether a file put by [`put_sealed`] is still what it was: a disk that was full or a killed copy leaves others behind, and a
+/// class that is not what was compiled would be looked for in the target for days.
+#[must_use]
+pub fn intact(place: &Path) -> bool {
+    let sealed = fs::read_to_string(seal_of(place)).unwrap_or_default();
+    !sealed.is_empty() && sha256_file(place).is_ok_and(|hash| hash == sealed)
 }
 
 /// SHA-256 of a file, 64 hex digits.
@@ -127,6 +152,24 @@ mod tests {
         let file = dir.path().join("x");
         fs::write(&file, b"").unwrap();
         assert_eq!(sha256_file(&file).unwrap(), empty);
+    }
+
+    #[test]
+    fn what_was_damaged_in_the_cache_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("jars/x.jar");
+        assert!(!intact(&place), "nothing there");
+        let made = dir.path().join("made.jar");
+        fs::write(&made, "a jar").unwrap();
+        put_sealed(&made, &place).unwrap();
+        assert!(intact(&place));
+        for damage in ["", "a ja", "a jaz"] {
+            fs::write(&place, damage).unwrap();
+            assert!(!intact(&place), "`{damage}`");
+        }
+        fs::write(&place, "a jar").unwrap();
+        fs::remove_file(dir.path().join("jars/x.jar.sha256")).unwrap();
+        assert!(!intact(&place), "no seal");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub enum SetupError {
     /// No JDK was found at all.
     #[error(
-        "no JDK found (looked at {looked}); install one of version {min} or later, or set JAVA_HOME"
+        "no JDK found (looked at {looked}); install one of version {min} or later, or name one with --java or JAVA_HOME"
     )]
     NoJdk {
         /// The places, joined by commas.
@@ -17,7 +17,7 @@ pub enum SetupError {
     },
     /// JDKs were found, but none is new enough.
     #[error(
-        "the target needs Java {min} or later, found only {found}; install a newer JDK, or set JAVA_HOME to one"
+        "the target needs Java {min} or later, found only {found}; install a newer JDK, or name one with --java or JAVA_HOME"
     )]
     OldJdk {
         /// Lowest version that will do.
@@ -26,7 +26,9 @@ pub enum SetupError {
         found: String,
     },
     /// The JDK that was named is none.
-    #[error("{home} is no JDK ({why}); name the folder that holds bin/java")]
+    #[error(
+        "{home} is no JDK ({why}); name the folder that holds bin/java with --java or JAVA_HOME"
+    )]
     BadJdk {
         /// What was named, or the program asked.
         home: PathBuf,
@@ -51,6 +53,18 @@ pub enum SetupError {
     /// Neither WARREN_CACHE nor XDG_CACHE_HOME nor HOME is set.
     #[error("no place for the cache: set WARREN_CACHE (or HOME) to a folder that may be written")]
     NoCache,
+    /// The cache cannot be used.
+    #[error(
+        "{doing} {path}: {source}\n  the cache wants a folder that may be written, with 200 MB free: make room there, or name another with WARREN_CACHE"
+    )]
+    Cache {
+        /// What was being done.
+        doing: &'static str,
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// Reading or writing a file failed.
     #[error("{doing} {path}: {source}")]
     File {
@@ -85,7 +99,8 @@ pub enum SetupError {
     },
     /// `mvn` ended with an error; its own last lines say why.
     #[error(
-        "fetching the jars of {what} with Maven failed; is there a network, and does the version exist? Maven said:\n{tail}"
+        "fetching the jars of {what} with Maven failed; is there a network (behind a proxy: ~/.m2/settings.xml), and does the version exist? \
+         Without a network, copy the cache folder of a machine that has the jars and name it with WARREN_CACHE. Maven said:\n{tail}"
     )]
     Maven {
         /// Target and version.
@@ -132,6 +147,18 @@ pub enum SetupError {
 }
 
 impl SetupError {
+    /// A [`SetupError::File`] that lies in the cache: the way out is another cache.
+    pub(super) fn cache(
+        doing: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> SetupError {
+        move |source| SetupError::Cache {
+            doing,
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
     pub(super) fn file(
         doing: &'static str,
         path: &Path,

@@ -36,7 +36,7 @@ pub fn compile(
     }
     let key = key(jdk, &files, classpath, release)?;
     let place = cache.join("classes").join(format!("{label}-{key}.jar"));
-    if place.exists() {
+    if cache::intact(&place) {
         return Ok(place);
     }
     let no_compiler = || SetupError::NoCompiler {
@@ -46,7 +46,7 @@ pub fn compile(
     };
     let javac = jdk.javac.as_ref().ok_or_else(no_compiler)?;
     let _guard = cache::lock(cache, &format!("javac-{label}-{key}"))?;
-    if place.exists() {
+    if cache::intact(&place) {
         return Ok(place);
     }
     let scratch = cache::scratch(cache)?;
@@ -81,7 +81,7 @@ pub fn compile(
     let mut command = Command::new(&tool);
     command.arg("cf").arg(&jar).arg("-C").arg(&classes).arg(".");
     run(command, label, &tool)?;
-    cache::put(&jar, &place)?;
+    cache::put_sealed(&jar, &place)?;
     Ok(place)
 }
 

@@ -84,6 +84,8 @@ pub enum SlotError {
         source: std::io::Error,
     },
     /// No level works on this machine.
-    #[error("no isolation level works on this machine: {0}; run `warren doctor`")]
+    #[error(
+        "no isolation level works on this machine:\n  {0}\n  `warren doctor` says what is missing"
+    )]
     NoLevel(String),
 }
