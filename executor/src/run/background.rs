@@ -54,7 +54,11 @@ pub fn learn_background(runner: &Runner, options: &RunOptions) -> Result<Vec<Sta
 fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> {
     let began = Instant::now();
     let sequence = FaultSequence::empty(&runner.prepared().target().name);
+    // The nodes' own patience to come up, as much again for the clients to connect, and the idle time: a workload that hangs is told
+    // by then.
+    let patience = runner.prepared().target().ready.timeout;
     let options = RunOptions {
+        limit: 2 * patience + 2 * IDLE + Duration::from_secs(5),
         stop: asked.stop.clone(),
         progress: asked.progress.clone(),
         ..RunOptions::default()

@@ -1,10 +1,12 @@
 //! The order of a run: boot, GO, test, degraded, heal, checks, durability, end. Each phase has a deadline and is judged, never
 //! left hanging.
 
+use super::boot::cannot_serve;
 use super::cluster::Cluster;
 use super::collect::collect;
 use super::drive::Drive;
 use super::options::{NodeStatus, RunError};
+use super::space::full;
 use crate::controller::{Seen, make_plans, rename, rename_map};
 use crate::link::{Command, ReleaseAction};
 use crate::slot::now_ns;
@@ -14,7 +16,7 @@ use warren_model::{FaultSequence, NodeName, Phase, RunProduct};
 
 const MS: u64 = 1_000_000;
 /// Longest wait for one answer of a question asked by the main loop.
-const ASK: Duration = Duration::from_millis(300);
+pub(super) const ASK: Duration = Duration::from_millis(300);
 /// How long processes may take to die.
 const DYING: Duration = Duration::from_secs(10);
 
@@ -145,40 +147,26 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         self.drive.cluster.spawn_workload()?;
         let patience = self.drive.cluster.prepared.target().ready.timeout;
         let own = now_ns() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        let whole = sequence.faults.is_empty();
         let ready = self.drive.until(own.min(self.drive.deadline), |d| {
-            d.all_serve() || d.workload_gone.is_some()
+            d.all_serve() || d.workload_gone.is_some() || cannot_serve(d, whole)
         })?;
         if let Some((node, why)) = self.drive.cluster.refusal() {
             return Err(RunError::AgentRefused { node, why });
         }
         self.product.record.times.start = self.lap();
         self.stalls();
+        if self.drive.workload_gone.is_none() && cannot_serve(self.drive, whole) {
+            return Ok(self.ended_at_start());
+        }
         if !ready || !self.drive.all_serve() {
             return Ok(self.not_ready());
         }
         self.command(Command::Connect, Phase::Setup)
     }
 
-    fn not_ready(&mut self) -> Went {
-        let waiting: Vec<String> = self
-            .drive
-            .cluster
-            .nodes
-            .iter()
-            .filter(|n| n.status == NodeStatus::Starting)
-            .map(|n| {
-                format!(
-                    "{} ({})",
-                    n.name,
-                    Cluster::tail(&n.dir.join("stdout"), 1).trim()
-                )
-            })
-            .collect();
-        self.missed("start", &format!("not serving: {}", waiting.join(", ")))
-    }
-
     /// The run ends because something did not come: a liveness failure only where not the run's limit ended the wait.
-    fn missed(&mut self, what: &str, why: &str) -> Went {
+    pub(super) fn missed(&mut self, what: &str, why: &str) -> Went {
         let record = &mut self.product.record;
         match Missed::of(self.drive.workload_gone.is_some(), self.drive.over()) {
             Missed::Workload => {}
@@ -226,7 +214,10 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             _ => times.finale += took,
         }
         if !done || !self.drive.cluster.workload_page.done(command) {
-            return Ok(self.missed(phase.as_str(), "the workload did not answer in time"));
+            let stdout = self.drive.cluster.slot.root().join("workload/stdout");
+            let last = Cluster::tail(&stdout, 1);
+            let why = format!("the workload did not answer in time; its last line: `{last}`");
+            return Ok(self.missed(phase.as_str(), &why));
         }
         if self.drive.cluster.workload_page.error() && self.product.record.workload_error.is_none()
         {
@@ -517,6 +508,9 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         self.wait_dead();
         if let Some(p) = &self.drive.cluster.workload {
             let _ = self.drive.cluster.slot.wait_exit(p, Instant::now() + DYING);
+        }
+        if let Some(why) = full(self.drive.cluster.slot.root()) {
+            self.product.record.void.get_or_insert(why);
         }
         self.product.record.cpu_ms = cpu_ms(self.drive.cluster.slot.init_pid());
         if let Some(error) = self.drive.workload_gone.take()

@@ -5,6 +5,7 @@
 
 mod archives;
 mod background;
+mod boot;
 mod cluster;
 mod collect;
 mod drive;
@@ -14,6 +15,7 @@ mod prober;
 mod prune;
 mod questions;
 mod request;
+mod space;
 mod templates;
 mod urgent;
 mod watcher;

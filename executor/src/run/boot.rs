@@ -1,0 +1,86 @@
+//! Why a cluster did not come up, in words that a user can act on: who ended or does not serve, what it said, what was asked of it.
+//!
+//! Called by the flow of a run at the end of its start. Decides nothing but whether waiting on is of use.
+
+use super::cluster::{Cluster, Node};
+use super::drive::Drive;
+use super::flow::{ASK, Flow, Went};
+use super::options::NodeStatus;
+
+/// Nodes ended by themselves before the cluster served, and so it never will: any of them where no fault was asked for, else more
+/// than a group may lose.
+pub(super) fn cannot_serve(d: &Drive<'_, '_>, whole: bool) -> bool {
+    let groups = &d.cluster.prepared.target().groups;
+    let ended = |g: usize| {
+        let of = |n: &&Node| n.spec.group == g && n.status == NodeStatus::Exited;
+        d.cluster.nodes.iter().filter(of).count()
+    };
+    groups.iter().enumerate().any(|(g, group)| {
+        let n = ended(g);
+        n > group.max_dead || (whole && n > 0)
+    })
+}
+
+impl Flow<'_, '_, '_> {
+    /// Nodes that ended before the cluster ever served: nothing more will come, and their own last words say why.
+    pub(super) fn ended_at_start(&mut self) -> Went {
+        let said: Vec<String> = self
+            .drive
+            .exits
+            .iter()
+            .filter_map(|e| {
+                let node = self.drive.cluster.nodes.iter().find(|n| n.name == e.node)?;
+                let how = match (e.status, e.signal) {
+                    (Some(s), _) => format!("exit status {s}"),
+                    (None, Some(s)) => format!("signal {s}"),
+                    (None, None) => "an unknown end".into(),
+                };
+                let words = Cluster::tail(&node.dir.join("stdout"), 4);
+                Some(format!(
+                    "{} ended by itself with {how} before it served; its last lines:\n    {}",
+                    e.node,
+                    words.replace('\n', "\n    ")
+                ))
+            })
+            .collect();
+        self.missed("start", &said.join("\n  "))
+    }
+
+    /// Nodes that live and do not serve in time.
+    pub(super) fn not_ready(&mut self) -> Went {
+        let starting: Vec<&Node> = self
+            .drive
+            .cluster
+            .nodes
+            .iter()
+            .filter(|n| n.status == NodeStatus::Starting)
+            .collect();
+        let addrs: Vec<_> = starting.iter().map(|n| n.addr).collect();
+        let cluster = &*self.drive.cluster;
+        // Asked once more, for what they answer: an `expect` that does not fit shows by it.
+        let answers = cluster
+            .questions
+            .ask(cluster.slot, &addrs, false, ASK)
+            .unwrap_or_default();
+        let waiting: Vec<String> = starting
+            .iter()
+            .enumerate()
+            .map(|(i, n)| {
+                let answer = answers.get(i).map_or("nothing", |a| a.said.as_str());
+                let log = Cluster::tail(&n.dir.join("stdout"), 1);
+                format!("{} (answers: {answer}; log: {})", n.name, log.trim())
+            })
+            .collect();
+        let target = cluster.prepared.target();
+        let why = format!(
+            "not serving: {}\n  asked as [ready] of {} says: port {}, send `{}`, expect `{}`, for {} ms",
+            waiting.join(", "),
+            target.toml_path().display(),
+            target.ready.port,
+            target.ready.send,
+            target.ready.expect,
+            target.ready.timeout.as_millis()
+        );
+        self.missed("start", &why)
+    }
+}
