@@ -2,6 +2,10 @@
 //!
 //! The only crate where executor and feedback meet. `search` is pure; `campaign` writes files; `fuzz` runs the loop.
 
+// First: its macros hold for every module after it.
+#[macro_use]
+pub mod say;
+
 pub mod bench;
 pub mod campaign;
 pub mod cli;

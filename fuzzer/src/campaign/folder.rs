@@ -162,8 +162,13 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FuzzError> {
         std::process::id(),
         NEXT.fetch_add(1, Ordering::Relaxed)
     ));
-    fs::write(&temporary, bytes).map_err(io("writing", &temporary))?;
-    fs::rename(&temporary, path).map_err(io("renaming into place", path))
+    fs::write(&temporary, bytes)
+        .map_err(io("writing", &temporary))
+        .and_then(|()| fs::rename(&temporary, path).map_err(io("renaming into place", path)))
+        .inspect_err(|_| {
+            // Half a file on a full disk would take the room that the rest needs.
+            let _ = fs::remove_file(&temporary);
+        })
 }
 
 /// Appends whole lines.

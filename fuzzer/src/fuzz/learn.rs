@@ -180,9 +180,9 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
             Err(_) if session.stopping() => return Ok(()),
             // A cluster that starts badly once on a loaded machine is no reason to give up.
             Err(e) if tries < MAY_FAIL && !session.stopping() => {
-                session.say(format!("learning background stacks again: {e}"));
+                session.say(format!("once more: {}", words(&e)));
             }
-            Err(e) => return Err(FuzzError::Cluster(e.to_string())),
+            Err(e) => return Err(FuzzError::Cluster(words(&e))),
         }
     };
     session.say(format!("background: {} stacks", stacks.len()));
@@ -194,6 +194,14 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
         ));
     }
     Ok(())
+}
+
+/// The executor's own words, without the framework's.
+fn words(e: &libafl::Error) -> String {
+    match e {
+        libafl::Error::Runtime(text, _) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Why a fault-free run teaches nothing.

@@ -10,12 +10,12 @@ pub mod report;
 use crate::campaign::Environment;
 use crate::cli::args::ReplayArgs;
 use crate::cli::exit::{CliError, Exit};
+use crate::cli::sequence_file::read_sequence;
 use crate::cli::session::{Session, load, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use flow::{Plan, replay};
 use junit::Junit;
 use std::io::Write;
-use std::path::Path;
 use std::time::Duration;
 use warren_executor::run::{check_request, learn_background};
 use warren_executor::target::Target;
@@ -34,7 +34,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     let sequences = args
         .files
         .iter()
-        .map(|f| Ok((f.display().to_string(), read(f)?)))
+        .map(|f| Ok((f.display().to_string(), read_sequence(f)?)))
         .collect::<Result<Vec<_>, CliError>>()?;
     let target = one_target(&sequences)?;
     let names: Vec<&str> = sequences.iter().map(|(n, _)| n.as_str()).collect();
@@ -109,13 +109,6 @@ fn made(
     )?;
     print!("{}", tally.summary());
     Ok(tally.exit())
-}
-
-/// A sequence from a file; errors name the file.
-fn read(file: &Path) -> Result<FaultSequence, CliError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| CliError::usage(format!("reading {}: {e}", file.display())))?;
-    FaultSequence::from_text(&text).map_err(|e| CliError::usage(format!("{}: {e}", file.display())))
 }
 
 /// The target all files are for.
