@@ -16,6 +16,7 @@ pub mod plot;
 pub mod replay;
 pub mod report;
 pub mod search;
+pub mod seeds;
 pub mod targets_cmd;
 pub mod ui;
 pub mod whatsup;

@@ -184,6 +184,89 @@ fn replay_says_what_is_wrong_with_a_file() {
     }
 }
 
+/// Bad seeds, each with what its refusal must name.
+fn bad_seeds() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
+    const HEAD: &str = "version = 1\ntarget = \"canary\"\n[[fault]]\n";
+    const AT: &str = "[fault.at]\nrole = \"leader\"\nkind = \"force\"\n";
+    let crash = format!("{HEAD}kind = \"crash\"\n{AT}");
+    let of = |from: &str, to: &str| crash.replace(from, to).into_bytes();
+    vec![
+        (
+            "a.toml",
+            b"\x7fELF\xfe".to_vec(),
+            &["a.toml", "is not text", "docs/formats.md"],
+        ),
+        (
+            "b.toml",
+            b"hello".to_vec(),
+            &["b.toml", "not a fault sequence", "[[fault]]"],
+        ),
+        (
+            "c.toml",
+            of("force", "forse"),
+            &["c.toml", "fault 1", "at.kind", "`forse`", "force"],
+        ),
+        (
+            "d.toml",
+            of("leader", "leadr"),
+            &[
+                "d.toml",
+                "fault 1",
+                "`leadr` is no role",
+                "known: ",
+                "leader",
+            ],
+        ),
+        (
+            "e.toml",
+            of("\"crash\"\n", "\"crash\"\nnode = \"zz9\"\n"),
+            &["e.toml", "`zz9` is no node", "known: c1"],
+        ),
+        (
+            "f.toml",
+            of("crash", "reboot"),
+            &[
+                "f.toml",
+                "fault 1",
+                "no node is dead",
+                "mend that [[fault]]",
+            ],
+        ),
+        (
+            "h.toml",
+            b"version = 1\ntarget = \"canary\"\n".to_vec(),
+            &["no usable seed", "h.toml", "none has a fault"],
+        ),
+    ]
+}
+
+#[test]
+fn seed_check_refuses_bad_files_before_set_up() {
+    for (name, content, wants) in bad_seeds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let (code, _, err) = said(&warren(&["seed", "check", path.to_str().unwrap()]));
+        assert_eq!(code, Some(2), "{name}: {err}");
+        for want in wants {
+            assert!(err.contains(want), "{name} lacks `{want}`: {err}");
+        }
+        assert!(!err.contains("setting up"), "{name}: {err}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let of = |name: &str, target: &str| {
+        let text = format!(
+            "version = 1\ntarget = \"{target}\"\n[[fault]]\nkind = \"crash\"\n[fault.at]\nrole = \"leader\"\n"
+        );
+        file(&dir, name, &text)
+    };
+    let (a, b) = (of("a.toml", "canary"), of("b.toml", "zookeeper"));
+    let (code, _, err) = said(&warren(&["seed", "check", &a, &b]));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("one target at a time"), "{err}");
+    assert_eq!(said(&warren(&["seed", "check"])).0, Some(2));
+}
+
 #[test]
 fn targets_lists_and_says_where_it_looked() {
     let empty = tempfile::tempdir().unwrap();

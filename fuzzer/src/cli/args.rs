@@ -28,6 +28,8 @@ pub enum Command {
     Fuzz(FuzzArgs),
     /// Run fault sequences again and judge each run (an empty sequence is the fault-free run)
     Replay(ReplayArgs),
+    /// Work on hand-written fault sequences
+    Seed(SeedArgs),
     /// Say what this machine can do, what is missing, and what follows from that
     Doctor(DoctorArgs),
     /// List the targets
@@ -166,6 +168,39 @@ pub struct PlotArgs {
     /// Where to write (default: plot/ in the campaign folder)
     #[arg(short = 'o', value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// `warren seed`.
+#[derive(Clone, Debug, Args)]
+pub struct SeedArgs {
+    #[command(subcommand)]
+    pub command: SeedCommand,
+}
+
+/// The verbs of `warren seed`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SeedCommand {
+    /// Run each sequence and say which point each fault matched, or what came nearest (exit 1 when one did not match)
+    Check(SeedCheckArgs),
+}
+
+/// `warren seed check`.
+#[derive(Clone, Debug, Args)]
+pub struct SeedCheckArgs {
+    /// Fault sequences, or folders of them, of one target
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Run each file so many times: every run must match
+    #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub times: u64,
+    /// Seed of the workload's choices
+    #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Limit of one run (default: 60000)
+    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
+    pub limit_ms: Option<u64>,
+    #[command(flatten)]
+    pub setup: SetupArgs,
 }
 
 /// `warren doctor`.

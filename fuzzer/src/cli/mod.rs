@@ -8,8 +8,8 @@ pub mod sequence_file;
 pub mod session;
 pub mod signals;
 
-use crate::{bench, doctor, fuzz_cmd, plot, replay, report, targets_cmd, whatsup};
-use args::{Cli, Command};
+use crate::{bench, doctor, fuzz_cmd, plot, replay, report, seeds, targets_cmd, whatsup};
+use args::{Cli, Command, SeedCommand};
 use clap::Parser;
 use exit::{CliError, Exit};
 use std::process::ExitCode;
@@ -43,6 +43,9 @@ fn dispatch(command: &Command) -> Result<Exit, CliError> {
     match command {
         Command::Fuzz(args) => fuzz_cmd::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Seed(args) => match &args.command {
+            SeedCommand::Check(args) => seeds::run(args),
+        },
         Command::Doctor(args) => doctor::run(args),
         Command::Targets(args) => targets_cmd::run(args),
         Command::Report(args) => report::run(args),

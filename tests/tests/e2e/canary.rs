@@ -85,6 +85,43 @@ fn a_partition_bug_shows_under_throw_too() {
     .expect_code(77);
 }
 
+/// A seed that matches says where; one that does not says what came nearest.
+#[test]
+fn seed_check_says_what_matched_and_what_came_nearest() {
+    let _one = cluster();
+    let file = corpus("b-parts-throw.toml");
+    let ran = run(warren(&["seed", "check", &file]), 2 * MINUTE).expect_code(0);
+    for want in [
+        "fault 1: partition-start at c",
+        "(follower), msg-send before, n = 1, phase test, stack ",
+        "canary.Follower.sendLast:",
+        "1 run: 1 matched in full",
+    ] {
+        assert!(ran.out.contains(want), "lacks `{want}`:\n{}", ran.text());
+    }
+
+    let dir = tempfile::tempdir().unwrap();
+    let late = dir.path().join("late.toml");
+    let text = fs::read_to_string(corpus("a-checkpoint-owner.toml")).unwrap();
+    let text = text.replacen("n = 1\n", "n = 999\n", 1);
+    fs::write(&late, text).unwrap();
+    let ran = run(
+        warren(&["seed", "check", &late.display().to_string()]),
+        2 * MINUTE,
+    )
+    .expect_code(1);
+    for want in [
+        "fault 1 did not match: ",
+        "nearest, with how often it came from then on:",
+        "1. leader, rename before: c",
+        "n (asked 999, came ",
+        "1 after it never came to be awaited",
+        "1 run: 0 matched in full, 1 did not: exit 1",
+    ] {
+        assert!(ran.out.contains(want), "lacks `{want}`:\n{}", ran.text());
+    }
+}
+
 /// A short campaign: AFL's folder, true figures, and a second start that refuses to overwrite it.
 #[test]
 fn a_short_campaign_leaves_afls_folder() {
