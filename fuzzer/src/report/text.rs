@@ -46,9 +46,13 @@ pub fn text(f: &Finding) -> String {
             }
         }
         None => {
-            for key in ["confirmed", "why this sequence", "faults"] {
+            for (key, name) in [
+                ("confirmed", "confirmed"),
+                ("why this sequence", "because"),
+                ("faults", "faults"),
+            ] {
                 if let Some(value) = f.told(key) {
-                    row(key, value);
+                    row(name, value);
                 }
             }
             row("", "(written by an earlier Warren: no finding.json)");
