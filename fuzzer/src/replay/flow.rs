@@ -66,10 +66,7 @@ pub fn replay(
 }
 
 /// One run, and the second with twice the limit if it passed the first. None = stopped.
-///
-/// # Errors
-/// The run could not be made at all.
-pub fn one(
+fn one(
     sequence: &FaultSequence,
     limit: Duration,
     run: &mut RunFn<'_>,

@@ -3,7 +3,7 @@
 //! [`flow`] is the order of runs, [`report`] the text and the exit code, [`junit`] the report for CI; here the files are read and the
 //! cluster is set up. Writes nothing but to the terminal and to the file of --junit.
 
-pub mod flow;
+mod flow;
 mod junit;
 pub mod report;
 
@@ -24,7 +24,7 @@ use warren_feedback::Judge;
 use warren_model::FaultSequence;
 
 /// Limit of one run without `-t`: there is no median to go by.
-pub const LIMIT_MS: u64 = 60_000;
+const LIMIT_MS: u64 = 60_000;
 
 /// Runs the verb.
 ///
@@ -141,8 +141,7 @@ fn refuse(sequences: &[(String, FaultSequence)], target: &Target) -> Result<(), 
 }
 
 /// A request that cannot be run is the user's to mend, everything else is set-up.
-#[must_use]
-pub fn failed(e: &RunError) -> CliError {
+fn failed(e: &RunError) -> CliError {
     match e {
         RunError::Illegal { .. } | RunError::WrongTarget { .. } => CliError::usage(e),
         _ => CliError::setup(e),

@@ -265,7 +265,12 @@ fn fault_lines(s: &Snapshot, room: usize, p: Palette) -> Vec<Line<'static>> {
 fn sequence_table(s: &Snapshot, width: usize, p: Palette) -> Vec<Line<'static>> {
     let room = width.saturating_sub(LABEL + 3);
     let mut lines = if s.current.faults.is_empty() {
-        vec![field(p, LABEL, "sequence", "no faults")]
+        // Learning has none; of a replay only the kinds are told.
+        let kinds = match s.current.kinds.as_str() {
+            "" => "no faults",
+            kinds => kinds,
+        };
+        vec![field(p, LABEL, "sequence", clip(kinds, room))]
     } else {
         fault_lines(s, room, p)
     };

@@ -43,9 +43,9 @@ pub struct Files {
     pub story: Option<Story>,
     /// By node: what the run going on has written; until it writes anything, what the run before it had.
     pub logs: BTreeMap<String, Log>,
-    read: Option<(Page, Instant)>,
+    pub read: Option<(Page, Instant)>,
     /// Kept runs when the tree was made.
-    corpus: Option<u64>,
+    pub corpus: Option<u64>,
 }
 
 impl Files {

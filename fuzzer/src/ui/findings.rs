@@ -93,10 +93,10 @@ fn row(f: &KeptFinding, chosen: bool, width: usize, p: Palette) -> Line<'static>
     Line::styled(clip(&text, width), style)
 }
 
-/// `2 of 3`; a safety failure stands before it is replayed.
+/// `shown 2 of 3`; a safety failure stands before it is replayed, another one where its replays were cut short.
 fn rate(f: &KeptFinding) -> String {
     if f.n == 0 {
-        "replaying".to_owned()
+        "not replayed".to_owned()
     } else {
         format!("shown {} of {}", f.k, f.n)
     }
@@ -110,8 +110,10 @@ fn told(s: &Snapshot, f: &KeptFinding, story: Option<&Story>, p: Palette) -> Vec
         ])
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let k_of_n = if f.n == 0 {
+    let k_of_n = if f.n == 0 && f.kind == "safety" {
         "not replayed yet: stands by its evidence".to_owned()
+    } else if f.n == 0 {
+        "not confirmed: its replays were cut short".to_owned()
     } else {
         format!("showed again in {} of {} replays", f.k, f.n)
     };

@@ -5,40 +5,40 @@ use super::look::{Palette, border};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Wrap};
+use ratatui::widgets::Paragraph;
 
 const TEXT: &str = "\
 1-5, Tab       pages: overview, findings, queue, logs, help (Esc = 1)
-arrows         findings: choose; queue: move; logs: left/right node, up/down scroll
+arrows         findings: choose; queue: move; logs: node, scroll
 PgUp/PgDn      scroll (findings: the evidence); Home, End: first, newest
-p              pause before the next run; p again goes on. A pause is no run time and
-               does not count for -V; the run that is going on is not held up
-n              give up the run that is going on: it counts nowhere, its sequence goes
-               back to the queue (after three tries in all it is given up for good).
+p              pause before the next run; p again goes on. A pause is no run
+               time; the run that is going on is not held up
+n              give up the run that is going on: it counts nowhere, its
+               sequence goes back to the queue (three tries in all).
                While a finding is being replayed: no more replays of it
-q, Ctrl-C      end: the run that is going on is cut off and does not count; once more
-               ends at once (exit code 130). SIGTERM and SIGHUP do the same
+q, Ctrl-C      end: the run that is going on is cut off and does not count;
+               once more ends at once (code 130). SIGTERM, SIGHUP likewise
 Ctrl-L         draw the screen anew
 
-run time           of fuzzing, without set-up, learning and pauses
-corpus count       kept runs: new coverage, or a crash or partition-start as last fault
-saved crashes      findings, each signature once; saved hangs: over the limit twice
-now processing     the kept run whose child is being tried
-map density        share of the map set by fault-free runs / by any run
-total crashes      runs that failed a check; tmouts: runs over their limit
-unknown, void      runs that could not be judged; that went wrong themselves (repeated)
-one fault, longer  sequences injected in full at their first try
-drift, late        a smaller n was taken; the thread was released before the fault was done
-given up           sequences never injected in three tries
-levels             faults in the longest sequence that happened
-pending            children not yet tried, in classes of alike ones
-stability          share of the map that was equal in all fault-free learning runs
-nodes              role of a node that lives; held = a thread waits at the fault's point;
-                   cut = on the smaller side of a partition; dead = killed by Warren;
-                   exited = ended by itself
-sequence           the faults in order; the one awaited now in brackets
-why                why the strategy picked this child (docs/search.md)
-shown k of n       how often a finding showed again when it was replayed
+run time       of fuzzing, without set-up, learning and pauses
+corpus count   kept runs: new coverage, or crash or partition-start at the end
+saved crashes  findings, each signature once; hangs: over the limit twice
+now processing the kept run whose child is being tried
+map density    share of the map set by fault-free runs / by any run
+total crashes  runs that failed a check; tmouts: runs over their limit
+unknown, void  runs that could not be judged; that went wrong themselves
+one, longer    sequences injected in full at their first try
+drift, late    a smaller n was taken; the thread was released too early
+given up       sequences never injected in three tries
+levels         faults in the longest sequence that happened
+pending        children not yet tried, in classes of alike ones
+stability      share of the map equal in all fault-free learning runs
+nodes          the role of one that lives; held = a thread waits at the point;
+               cut = on the smaller side of a partition; dead = killed by
+               Warren; exited = ended by itself
+sequence       the faults in order; the one awaited now in brackets
+why            why the strategy picked this child (docs/search.md)
+shown k of n   how often a finding showed again when it was replayed
 ";
 
 /// Lines of the help.
@@ -53,10 +53,5 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, view: View, p: Palette) {
     let most = lines().saturating_sub(usize::from(inner.height));
     let scroll = u16::try_from(view.help.min(most)).unwrap_or(0);
     let text: Vec<Line<'_>> = TEXT.lines().map(Line::from).collect();
-    frame.render_widget(
-        Paragraph::new(text)
-            .wrap(Wrap { trim: false })
-            .scroll((scroll, 0)),
-        inner,
-    );
+    frame.render_widget(Paragraph::new(text).scroll((scroll, 0)), inner);
 }

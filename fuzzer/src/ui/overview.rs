@@ -8,6 +8,7 @@ use super::look::{Palette, Part, field, render, styled};
 use crate::fuzz::Snapshot;
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::Line;
 use std::time::Instant;
 
@@ -207,6 +208,11 @@ fn fault_injection(s: &Snapshot, reasons: usize, room: usize, p: Palette) -> Par
 }
 
 fn item_geometry(s: &Snapshot, more: usize, p: Palette) -> Part {
+    let (stability, style) = if s.learning {
+        ("not yet: learning".to_owned(), Style::new())
+    } else {
+        (format!("{:.2} %", s.stability), p.stability(s.stability))
+    };
     let mut lines = vec![
         field(p, 14, "levels", s.max_depth.to_string()),
         field(
@@ -215,13 +221,7 @@ fn item_geometry(s: &Snapshot, more: usize, p: Palette) -> Part {
             "pending",
             format!("{} in {} classes", s.pending, s.classes),
         ),
-        styled(
-            p,
-            14,
-            "stability",
-            format!("{:.2} %", s.stability),
-            p.stability(s.stability),
-        ),
+        styled(p, 14, "stability", stability, style),
     ];
     if more > 0 {
         lines.push(field(p, 14, "last minute", speed(s.execs_last_minute)));

@@ -272,7 +272,7 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
             &[
                 " findings (2) ",
                 "> 000000  safety    shown 2 of 3    replicas  [1a2b3c4d]",
-                "  000001  safety    replaying       acknowledged",
+                "  000001  safety    not replayed    acknowledged",
                 "headline : replicas (safety) [1a2b3c4d]",
                 "k of n : showed again in 2 of 3 replays",
                 "folder : /out/canary/default/findings/000000",
