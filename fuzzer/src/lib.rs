@@ -18,5 +18,6 @@ pub mod report;
 pub mod search;
 pub mod seeds;
 pub mod targets_cmd;
+pub mod tmin;
 pub mod ui;
 pub mod whatsup;

@@ -30,6 +30,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Work on hand-written fault sequences
     Seed(SeedArgs),
+    /// Make a failing sequence smaller without losing its failure: fewer faults, then earlier and simpler ones
+    Tmin(TminArgs),
     /// Say what this machine can do, what is missing, and what follows from that
     Doctor(DoctorArgs),
     /// List the targets
@@ -203,6 +205,40 @@ pub struct SeedCheckArgs {
     pub setup: SetupArgs,
 }
 
+/// `warren tmin`.
+#[derive(Clone, Debug, Args)]
+pub struct TminArgs {
+    /// The failing sequence, or a folder of findings/
+    #[arg(value_name = "FILE", required_unless_present = "input")]
+    pub file: Option<PathBuf>,
+    /// The same with AFL's letter
+    #[arg(short = 'i', value_name = "FILE", conflicts_with = "file")]
+    pub input: Option<PathBuf>,
+    /// The result; beside it OUTFILE's .passing.toml (nearest passing neighbour) and .journal.jsonl (to go on after an end)
+    #[arg(short = 'o', value_name = "OUTFILE")]
+    pub out: PathBuf,
+    /// Most runs in all
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    pub runs: u64,
+    /// Tries of each candidate, replays at the beginning and at the end (default: from how often it fails)
+    #[arg(short = 'n', value_name = "TRIES", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub tries: Option<u32>,
+    /// Tries in which a candidate must show the failure (default: from how often it fails)
+    #[arg(short = 'k', value_name = "NEEDED", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub needed: Option<u32>,
+    /// The failure to keep (default: the one FILE's name tells, else the one seen most often)
+    #[arg(long, value_name = "S")]
+    pub signature: Option<String>,
+    /// Seed of the workload's choices
+    #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Limit of one run (default: 60000)
+    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
+    pub limit_ms: Option<u64>,
+    #[command(flatten)]
+    pub setup: SetupArgs,
+}
+
 /// `warren doctor`.
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
@@ -255,13 +291,11 @@ mod tests {
         for sub in top.get_subcommands_mut() {
             all.push_str(&sub.render_long_help().to_string());
         }
-        for absent in [
-            "tmin", "cmin", "resume", "compare", "__slot", " -j", " -M", " -S", " -i ",
-        ] {
+        for absent in ["cmin", "resume", "compare", "__slot", " -j", " -M", " -S"] {
             assert!(!all.contains(absent), "help speaks of `{absent}`");
         }
         for there in [
-            "fuzz", "replay", "doctor", "targets", "bench", "report", "whatsup", "plot",
+            "fuzz", "replay", "tmin", "doctor", "targets", "bench", "report", "whatsup", "plot",
         ] {
             assert!(all.contains(there), "help does not speak of `{there}`");
         }
@@ -315,6 +349,10 @@ mod tests {
             &["warren", "fuzz", "x", "--level", "4"],
             &["warren", "replay"],
             &["warren", "replay", "f", "-n", "0"],
+            &["warren", "tmin", "f"],
+            &["warren", "tmin", "-o", "o"],
+            &["warren", "tmin", "f", "-i", "f", "-o", "o"],
+            &["warren", "tmin", "f", "-o", "o", "--runs", "0"],
         ] {
             assert!(Cli::try_parse_from(bad).is_err(), "{bad:?} was accepted");
         }

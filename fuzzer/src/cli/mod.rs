@@ -8,7 +8,7 @@ pub mod sequence_file;
 pub mod session;
 pub mod signals;
 
-use crate::{bench, doctor, fuzz_cmd, plot, replay, report, seeds, targets_cmd, whatsup};
+use crate::{bench, doctor, fuzz_cmd, plot, replay, report, seeds, targets_cmd, tmin, whatsup};
 use args::{Cli, Command, SeedCommand};
 use clap::Parser;
 use exit::{CliError, Exit};
@@ -46,6 +46,7 @@ fn dispatch(command: &Command) -> Result<Exit, CliError> {
         Command::Seed(args) => match &args.command {
             SeedCommand::Check(args) => seeds::run(args),
         },
+        Command::Tmin(args) => tmin::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Targets(args) => targets_cmd::run(args),
         Command::Report(args) => report::run(args),

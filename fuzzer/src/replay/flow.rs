@@ -66,7 +66,10 @@ pub fn replay(
 }
 
 /// One run, and the second with twice the limit if it passed the first. None = stopped.
-fn one(
+///
+/// # Errors
+/// The run could not be made at all.
+pub fn one(
     sequence: &FaultSequence,
     limit: Duration,
     run: &mut RunFn<'_>,

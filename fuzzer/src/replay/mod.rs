@@ -3,7 +3,7 @@
 //! [`flow`] is the order of runs, [`report`] the text and the exit code, [`junit`] the report for CI; here the files are read and the
 //! cluster is set up. Writes nothing but to the terminal and to the file of --junit.
 
-mod flow;
+pub mod flow;
 mod junit;
 pub mod report;
 
@@ -24,7 +24,7 @@ use warren_feedback::Judge;
 use warren_model::FaultSequence;
 
 /// Limit of one run without `-t`: there is no median to go by.
-const LIMIT_MS: u64 = 60_000;
+pub const LIMIT_MS: u64 = 60_000;
 
 /// Runs the verb.
 ///
@@ -141,7 +141,8 @@ fn refuse(sequences: &[(String, FaultSequence)], target: &Target) -> Result<(), 
 }
 
 /// A request that cannot be run is the user's to mend, everything else is set-up.
-fn failed(e: &RunError) -> CliError {
+#[must_use]
+pub fn failed(e: &RunError) -> CliError {
     match e {
         RunError::Illegal { .. } | RunError::WrongTarget { .. } => CliError::usage(e),
         _ => CliError::setup(e),

@@ -1,0 +1,104 @@
+//! Runs the machine against whatever makes runs: a cluster, a campaign's executor, or a made-up oracle in tests.
+//!
+//! Outcomes of the journal are taken before a run is made; each run made is in the journal before the next begins.
+
+use super::facts::Facts;
+use super::journal::{Journal, JournalError};
+use super::machine::{Ask, Ended, Minimiser, Outcome, Told};
+use warren_model::{FaultSequence, Judgement, NodeName, RunProduct, Verdict};
+
+/// What happens around a run.
+pub trait World {
+    type Error: From<JournalError>;
+
+    /// Makes a run; none = it was cut off by Ctrl-C and does not count.
+    ///
+    /// # Errors
+    /// The run could not be made at all.
+    fn run(&mut self, ask: &Ask, spent: u64) -> Result<Option<Outcome>, Self::Error>;
+
+    /// Something was learned or decided.
+    ///
+    /// # Errors
+    /// It could not be written.
+    fn told(&mut self, told: &Told, m: &Minimiser) -> Result<(), Self::Error>;
+}
+
+/// Until the machine is through; false = stopped before.
+///
+/// # Errors
+/// The first of the world's or the journal's.
+pub fn drive<W: World>(
+    m: &mut Minimiser,
+    journal: &mut Option<Journal>,
+    world: &mut W,
+) -> Result<bool, W::Error> {
+    let mut told = Vec::new();
+    loop {
+        let ask = m.next(&mut told);
+        say(&mut told, m, world)?;
+        let Some(ask) = ask else { return Ok(true) };
+        let outcome = match journal.as_mut().and_then(|j| j.take(ask.hash)) {
+            Some(known) => known,
+            None => {
+                let Some(made) = world.run(&ask, m.spent())? else {
+                    return Ok(false);
+                };
+                if let Some(j) = journal {
+                    j.append(ask.hash, &made)?;
+                }
+                made
+            }
+        };
+        m.outcome(outcome, &mut told);
+        say(&mut told, m, world)?;
+    }
+}
+
+fn say<W: World>(told: &mut Vec<Told>, m: &Minimiser, world: &mut W) -> Result<(), W::Error> {
+    for t in told.drain(..) {
+        world.told(&t, m)?;
+    }
+    Ok(())
+}
+
+/// What the machine is told of a judged run.
+#[must_use]
+pub fn outcome(
+    asked: &FaultSequence,
+    product: &RunProduct,
+    judgement: &Judgement,
+    nodes: &[NodeName],
+    cost: u64,
+) -> Outcome {
+    let failed = judgement.verdict == Verdict::Fail;
+    let ended = if judgement.void.is_some() || product.record.void.is_some() {
+        Ended::Void
+    } else if failed {
+        Ended::Failed
+    } else if !product.complete() {
+        Ended::NotInjected
+    } else if judgement.verdict == Verdict::Unknown {
+        Ended::Unknown
+    } else {
+        Ended::Passed
+    };
+    let mut signatures: Vec<String> = Vec::new();
+    if ended == Ended::Failed {
+        let first = judgement.signature().map(str::to_owned);
+        for s in first
+            .into_iter()
+            .chain(judgement.failures.iter().map(|f| f.signature.clone()))
+        {
+            if !signatures.contains(&s) {
+                signatures.push(s);
+            }
+        }
+    }
+    Outcome {
+        facts: (ended == Ended::Failed).then(|| Facts::of(asked, product, nodes)),
+        ended,
+        signatures,
+        cost,
+    }
+}

@@ -1,0 +1,328 @@
+//! The journal beside the result: a header, then one line for every run, appended and flushed before the next run begins. SIGKILL loses
+//! at most the run in progress; the same command reads it back and goes on. A line that was cut short is taken off.
+//!
+//! Refuses a journal of another sequence, target or set-up, with the difference.
+
+use super::machine::Outcome;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Version of the journal.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// What outcomes are only good for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    pub warren_tmin: u32,
+    /// Hash of the given sequence.
+    pub sequence: String,
+    pub target: String,
+    /// Set-up flags that change the target.
+    pub flags: String,
+    pub seed: u64,
+    pub limit_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    candidate: String,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error("{doing} the journal {path}: {source}")]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(
+        "{path} is version {found}: this Warren reads version {JOURNAL_VERSION}\n  remove it to begin anew"
+    )]
+    Version { path: PathBuf, found: u64 },
+    #[error(
+        "{path} is no journal of `warren tmin` ({why})\n  choose another file with -o, or remove it to begin anew"
+    )]
+    Foreign { path: PathBuf, why: String },
+    #[error(
+        "{path} belongs to another minimisation: {difference}\n  choose another file with -o, or remove the journal to begin anew"
+    )]
+    Differs { path: PathBuf, difference: String },
+}
+
+/// Open for appending; holds what earlier runs told.
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    known: BTreeMap<String, VecDeque<Outcome>>,
+    /// Runs read.
+    pub read: usize,
+}
+
+impl Journal {
+    /// Opens or begins the journal.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn open(path: &Path, header: &Header) -> Result<Self, JournalError> {
+        let io = |doing| {
+            let path = path.to_owned();
+            move |source| JournalError::Io {
+                doing,
+                path,
+                source,
+            }
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(io("opening"))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(io("reading"))?;
+        // A line without its end was being written when Warren died.
+        let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
+        let text = String::from_utf8_lossy(&bytes[..whole]);
+        let mut lines = text.lines();
+        let mut journal = Journal {
+            path: path.to_owned(),
+            file,
+            known: BTreeMap::new(),
+            read: 0,
+        };
+        match lines.next() {
+            None if whole == 0 && !bytes.is_empty() && !bytes.starts_with(b"{\"warren_tmin\"") => {
+                return Err(JournalError::Foreign {
+                    path: path.to_owned(),
+                    why: "its first line has no end".into(),
+                });
+            }
+            None => {
+                journal.cut(0)?;
+                journal.put(header)?;
+                return Ok(journal);
+            }
+            Some(first) => same(path, first, header)?,
+        }
+        for (i, line) in lines.enumerate() {
+            let l: Line = serde_json::from_str(line).map_err(|e| JournalError::Foreign {
+                path: path.to_owned(),
+                why: format!("line {}: {e}", i + 2),
+            })?;
+            journal
+                .known
+                .entry(l.candidate)
+                .or_default()
+                .push_back(l.outcome);
+            journal.read += 1;
+        }
+        journal.cut(whole as u64)?;
+        Ok(journal)
+    }
+
+    /// What an earlier run of this candidate told, once for each run.
+    pub fn take(&mut self, candidate: u64) -> Option<Outcome> {
+        self.known.get_mut(&name(candidate))?.pop_front()
+    }
+
+    /// One run more.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn append(&mut self, candidate: u64, outcome: &Outcome) -> Result<(), JournalError> {
+        self.put(&Line {
+            candidate: name(candidate),
+            outcome: outcome.clone(),
+        })
+    }
+
+    fn put(&mut self, value: &impl Serialize) -> Result<(), JournalError> {
+        let failed = |source| JournalError::Io {
+            doing: "writing",
+            path: self.path.clone(),
+            source,
+        };
+        let mut text = serde_json::to_string(value).map_err(|e| failed(e.into()))?;
+        text.push('\n');
+        self.file
+            .write_all(text.as_bytes())
+            .and_then(|()| self.file.sync_data())
+            .map_err(failed)
+    }
+
+    fn cut(&mut self, at: u64) -> Result<(), JournalError> {
+        self.file
+            .set_len(at)
+            .and_then(|()| self.file.seek(SeekFrom::End(0)).map(drop))
+            .map_err(|source| JournalError::Io {
+                doing: "writing",
+                path: self.path.clone(),
+                source,
+            })
+    }
+}
+
+fn name(candidate: u64) -> String {
+    format!("{candidate:016x}")
+}
+
+/// The header of the file against the one wanted.
+fn same(path: &Path, first: &str, want: &Header) -> Result<(), JournalError> {
+    let path = path.to_owned();
+    let value: serde_json::Value = serde_json::from_str(first).unwrap_or_default();
+    let Some(found) = value.get("warren_tmin").and_then(serde_json::Value::as_u64) else {
+        return Err(JournalError::Foreign {
+            path,
+            why: "its first line is not a journal's".into(),
+        });
+    };
+    if found != u64::from(JOURNAL_VERSION) {
+        return Err(JournalError::Version { path, found });
+    }
+    let have: Header = serde_json::from_value(value).map_err(|e| JournalError::Foreign {
+        path: path.clone(),
+        why: e.to_string(),
+    })?;
+    let rows = [
+        ("sequence", have.sequence, want.sequence.clone()),
+        ("target", have.target, want.target.clone()),
+        ("set-up flags", have.flags, want.flags.clone()),
+        ("seed", have.seed.to_string(), want.seed.to_string()),
+        (
+            "limit",
+            have.limit_ms.to_string(),
+            want.limit_ms.to_string(),
+        ),
+    ];
+    let difference: Vec<String> = rows
+        .into_iter()
+        .filter(|(_, a, b)| a != b)
+        .map(|(what, a, b)| format!("{what} `{a}` there, `{b}` now"))
+        .collect();
+    if difference.is_empty() {
+        return Ok(());
+    }
+    Err(JournalError::Differs {
+        path,
+        difference: difference.join("; "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tmin::machine::Ended;
+
+    fn header() -> Header {
+        Header {
+            warren_tmin: JOURNAL_VERSION,
+            sequence: "00000000000000aa".into(),
+            target: "canary".into(),
+            flags: String::new(),
+            seed: 1,
+            limit_ms: 60_000,
+        }
+    }
+
+    fn outcome(signature: &str) -> Outcome {
+        Outcome {
+            ended: Ended::Failed,
+            signatures: vec![signature.into()],
+            facts: None,
+            cost: 1,
+        }
+    }
+
+    #[test]
+    fn what_was_written_comes_back_once_and_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        let mut j = Journal::open(&path, &header()).unwrap();
+        j.append(1, &outcome("a")).unwrap();
+        j.append(2, &outcome("b")).unwrap();
+        j.append(1, &outcome("c")).unwrap();
+        drop(j);
+        // SIGKILL in the middle of a line.
+        let mut bytes = std::fs::read(&path).unwrap();
+        let whole = bytes.len();
+        bytes.extend(b"{\"candidate\":\"00000000");
+        std::fs::write(&path, &bytes).unwrap();
+        let mut j = Journal::open(&path, &header()).unwrap();
+        assert_eq!(j.read, 3);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), whole as u64);
+        assert_eq!(j.take(1), Some(outcome("a")));
+        assert_eq!(j.take(1), Some(outcome("c")));
+        assert_eq!(j.take(1), None);
+        assert_eq!(j.take(2), Some(outcome("b")));
+        j.append(3, &outcome("d")).unwrap();
+        drop(j);
+        assert_eq!(Journal::open(&path, &header()).unwrap().read, 4);
+    }
+
+    #[test]
+    fn others_are_refused_with_the_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        Journal::open(&path, &header()).unwrap();
+        let refused = |h: &Header| {
+            Journal::open(&path, h)
+                .err()
+                .map_or_else(String::new, |e| e.to_string())
+        };
+        assert_eq!(refused(&header()), "");
+        let mut other = header();
+        other.seed = 2;
+        other.target = "zookeeper".into();
+        let text = refused(&other);
+        assert!(
+            text.contains("target `canary` there, `zookeeper` now; seed `1` there, `2` now"),
+            "{text}"
+        );
+        for (content, part) in [
+            ("hello\n", "no journal"),
+            ("hello", "no journal"),
+            ("{\"warren_tmin\":9}\n", "version 9"),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            let text = refused(&header());
+            assert!(
+                text.contains(part) && text.contains("remove"),
+                "{content}: {text}"
+            );
+        }
+        // Died while the header was written: nothing is lost.
+        std::fs::write(&path, "{\"warren_tmin\":1,\"seq").unwrap();
+        assert_eq!(refused(&header()), "");
+    }
+
+    /// Kept as the first version wrote it.
+    #[test]
+    fn version_1_is_read() {
+        let text = concat!(
+            "{\"warren_tmin\":1,\"sequence\":\"00000000000000aa\",\"target\":\"canary\",\"flags\":\"\",\"seed\":1,\"limit_ms\":60000}\n",
+            "{\"candidate\":\"0000000000000001\",\"ended\":\"failed\",\"signatures\":[\"1a2b3c4d\"],",
+            "\"facts\":{\"roles\":{\"c1\":\"leader\"},",
+            "\"faults\":[{\"matched\":{\"at\":{\"Exact\":{\"node\":\"c1\",\"stack\":\"9f3c27a1d0b84e55\",",
+            "\"kind\":\"rename\",\"place\":\"before\",",
+            "\"n\":1,\"phase\":\"test\"}},\"fault\":{\"Crash\":{\"who\":{\"Node\":\"c1\"},\"style\":\"Process\"}}},\"role\":\"leader\",",
+            "\"frames\":[\"canary.Store.take\"],\"peer\":null,\"before\":[],\"earlier\":[]}]},\"cost\":1}\n",
+            "{\"candidate\":\"0000000000000001\",\"ended\":\"not-injected\",\"cost\":2}\n",
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        std::fs::write(&path, text).unwrap();
+        let mut j = Journal::open(&path, &header()).unwrap();
+        let first = j.take(1).unwrap();
+        assert_eq!(first.facts.unwrap().faults[0].frames, ["canary.Store.take"]);
+        let second = j.take(1).unwrap();
+        assert_eq!((second.ended, second.cost), (Ended::NotInjected, 2));
+    }
+}

@@ -1,0 +1,538 @@
+//! The minimiser as a state machine: it says which sequence to run next and is told how the run ended. Pure and deterministic, so that
+//! the outcomes of a journal bring it back to where it was; knows no clock, no file, no cluster.
+//!
+//! Order: learn (which failure, how often), fewer faults, earlier and simpler ones, points that say less, the result once more.
+
+use super::bar::Bar;
+use super::candidate::{Best, Candidate, differs, nodes};
+use super::facts::Facts;
+use super::shrink::Shrink;
+use super::simpler::{simpler, wider};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use warren_model::{ClusterShape, FaultSequence, NodeName};
+
+/// Replays at the beginning without -n: until the failure showed three times, at most ten.
+const LEARN_MOST: u32 = 10;
+const LEARN_HITS: u32 = 3;
+/// Replays of the result without -n.
+const FINAL: u32 = 5;
+/// Void runs in a row that count as one that did not show it.
+const VOIDS: u32 = 3;
+
+/// What the user may set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Most runs in all.
+    pub runs: u64,
+    /// -n and -k.
+    pub tries: Option<u32>,
+    pub needed: Option<u32>,
+    /// The failure to keep; none = the one seen most often.
+    pub signature: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    Failed,
+    Passed,
+    /// A checker could not tell.
+    Unknown,
+    /// Not all faults happened, and what happened did not fail.
+    NotInjected,
+    /// The run itself went wrong.
+    Void,
+}
+
+/// What the machine is told of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub ended: Ended,
+    /// Of all failures, the first is the one it would be filed under.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<String>,
+    /// Of a failing run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Facts>,
+    /// Runs it took: a run over its limit is made twice.
+    pub cost: u64,
+}
+
+/// The run to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub sequence: FaultSequence,
+    pub hash: u64,
+    /// What it is for.
+    pub what: String,
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Kept,
+    NotKept,
+    /// The bound was reached before it was decided.
+    Undecided,
+}
+
+/// A step that is over, for the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub number: u32,
+    pub what: String,
+    pub k: u32,
+    pub n: u32,
+    pub verdict: Verdict,
+    /// Other failures seen on the way.
+    pub others: BTreeSet<String>,
+    /// Runs that could not tell or did not come to their faults.
+    pub unclear: u32,
+}
+
+/// What is printed while it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Learned {
+        signature: String,
+        k: u32,
+        n: u32,
+        bar: Bar,
+    },
+    Step(Step),
+}
+
+/// Why nothing can be minimised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeverFailed {
+    pub runs: u32,
+    /// Other signatures -> runs that had them.
+    pub others: BTreeMap<String, u32>,
+}
+
+/// A candidate under test.
+#[derive(Clone, Debug)]
+struct Trial {
+    what: String,
+    candidate: Candidate,
+    facts: Option<Facts>,
+    hits: u32,
+    runs: u32,
+    passed: u32,
+    unclear: u32,
+    others: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Learn,
+    Fewer,
+    Simpler,
+    Wider,
+    Final,
+    Over,
+}
+
+/// The state.
+#[derive(Clone, Debug)]
+pub struct Minimiser {
+    settings: Settings,
+    shape: ClusterShape,
+    stage: Stage,
+    best: Best,
+    /// Bests before it, for a result that does not show when it is replayed.
+    earlier: Vec<Best>,
+    shrink: Shrink,
+    trial: Option<Trial>,
+    refused: BTreeSet<u64>,
+    /// Candidates of which every run passed.
+    passing: Vec<(String, Candidate)>,
+    learned: Vec<Outcome>,
+    signature: Option<String>,
+    given: (u32, u32),
+    bar: Bar,
+    spent: u64,
+    steps: u32,
+    voids: u32,
+    finals: (u32, u32),
+    never: Option<NeverFailed>,
+}
+
+impl Minimiser {
+    /// For a sequence on a cluster.
+    #[must_use]
+    pub fn new(sequence: FaultSequence, shape: ClusterShape, settings: Settings) -> Self {
+        Minimiser {
+            best: Best {
+                candidate: Candidate::given(sequence),
+                facts: Facts::default(),
+                k: 0,
+                n: 0,
+            },
+            signature: settings.signature.clone(),
+            bar: Bar {
+                tries: 1,
+                needed: 1,
+            },
+            settings,
+            shape,
+            stage: Stage::Learn,
+            earlier: Vec::new(),
+            shrink: Shrink::default(),
+            trial: None,
+            refused: BTreeSet::new(),
+            passing: Vec::new(),
+            learned: Vec::new(),
+            given: (0, 0),
+            spent: 0,
+            steps: 0,
+            voids: 0,
+            finals: (0, 0),
+            never: None,
+        }
+    }
+
+    /// The run to make now; none = it is over. Steps that end by the bound are told through `told`.
+    pub fn next(&mut self, told: &mut Vec<Told>) -> Option<Ask> {
+        loop {
+            match self.stage {
+                Stage::Learn => {
+                    if self.spent >= self.settings.runs {
+                        self.learn_over(told);
+                        continue;
+                    }
+                    return Some(self.ask("the sequence as given"));
+                }
+                Stage::Fewer | Stage::Simpler | Stage::Wider => {
+                    if self.spent + u64::from(self.finals_wanted()) >= self.settings.runs {
+                        if self.trial.is_some() {
+                            self.settle(Verdict::Undecided, told);
+                        }
+                        self.stage = Stage::Final;
+                        continue;
+                    }
+                    if let Some(t) = &self.trial {
+                        return Some(Ask {
+                            sequence: t.candidate.sequence.clone(),
+                            hash: t.candidate.hash(),
+                            what: t.what.clone(),
+                        });
+                    }
+                    self.trial = self.propose();
+                }
+                Stage::Final => {
+                    // Nothing was kept: it has been replayed already.
+                    if self.earlier.is_empty() && self.steps_kept() == 0 {
+                        self.finals = self.given;
+                        self.stage = Stage::Over;
+                        continue;
+                    }
+                    let wanted = self.finals_wanted();
+                    if self.finals.1 >= wanted {
+                        if self.finals.0 > 0 || !self.step_back() {
+                            self.stage = Stage::Over;
+                        }
+                        continue;
+                    }
+                    if self.spent >= self.settings.runs {
+                        self.stage = Stage::Over;
+                        continue;
+                    }
+                    return Some(self.ask("the result"));
+                }
+                Stage::Over => return None,
+            }
+        }
+    }
+
+    /// How the run asked for ended.
+    pub fn outcome(&mut self, outcome: Outcome, told: &mut Vec<Told>) {
+        self.spent += outcome.cost.max(1);
+        if outcome.ended == Ended::Void {
+            self.voids += 1;
+            if self.voids < VOIDS {
+                return;
+            }
+        }
+        self.voids = 0;
+        match self.stage {
+            Stage::Learn => {
+                self.learned.push(outcome);
+                let runs = u32::try_from(self.learned.len()).unwrap_or(u32::MAX);
+                let most = self.most_often().map_or(0, |(_, n)| n);
+                let done = match self.settings.tries {
+                    Some(n) => runs >= n,
+                    None => most >= LEARN_HITS || runs >= LEARN_MOST,
+                };
+                if done {
+                    self.learn_over(told);
+                }
+            }
+            Stage::Final => {
+                self.finals.1 += 1;
+                self.finals.0 += u32::from(self.shows(&outcome));
+            }
+            Stage::Fewer | Stage::Simpler | Stage::Wider => self.tried(outcome, told),
+            Stage::Over => {}
+        }
+    }
+
+    fn tried(&mut self, outcome: Outcome, told: &mut Vec<Told>) {
+        let shows = self.shows(&outcome);
+        let signature = self.signature.clone();
+        let Some(t) = &mut self.trial else { return };
+        t.runs += 1;
+        t.hits += u32::from(shows);
+        t.passed += u32::from(outcome.ended == Ended::Passed);
+        t.unclear += u32::from(!matches!(outcome.ended, Ended::Passed | Ended::Failed));
+        t.others.extend(
+            outcome
+                .signatures
+                .into_iter()
+                .filter(|s| Some(s) != signature.as_ref()),
+        );
+        if shows && outcome.facts.is_some() {
+            t.facts = outcome.facts;
+        }
+        match self.bar.decided(t.hits, t.runs) {
+            Some(true) => self.settle(Verdict::Kept, told),
+            Some(false) => self.settle(Verdict::NotKept, told),
+            None => {}
+        }
+    }
+
+    /// A candidate is decided.
+    fn settle(&mut self, verdict: Verdict, told: &mut Vec<Told>) {
+        let Some(t) = self.trial.take() else { return };
+        self.steps += 1;
+        told.push(Told::Step(Step {
+            number: self.steps,
+            what: t.what.clone(),
+            k: t.hits,
+            n: t.runs,
+            verdict,
+            others: t.others,
+            unclear: t.unclear,
+        }));
+        if verdict == Verdict::Kept {
+            let best = Best {
+                candidate: t.candidate,
+                facts: t.facts.unwrap_or_default(),
+                k: t.hits,
+                n: t.runs,
+            };
+            self.earlier.push(std::mem::replace(&mut self.best, best));
+            if self.stage == Stage::Fewer {
+                self.shrink.kept();
+            }
+            return;
+        }
+        self.refused.insert(t.candidate.hash());
+        if verdict == Verdict::NotKept && t.passed == t.runs {
+            self.passing.push((t.what, t.candidate));
+        }
+    }
+
+    /// The next candidate of this stage; none = the next stage begins.
+    fn propose(&mut self) -> Option<Trial> {
+        let own = self.best.candidate.hash();
+        let known = |refused: &BTreeSet<u64>, c: &Candidate| {
+            let hash = c.hash();
+            hash == own || refused.contains(&hash)
+        };
+        let found = match self.stage {
+            Stage::Fewer => loop {
+                match self.shrink.next(&self.best, &self.shape) {
+                    Some((_, c)) if known(&self.refused, &c) => {}
+                    other => break other,
+                }
+            },
+            Stage::Simpler => simpler(&self.best, &self.shape)
+                .into_iter()
+                .find(|(_, c)| !known(&self.refused, c)),
+            Stage::Wider => wider(&self.best, &self.shape)
+                .into_iter()
+                .find(|(_, c)| !known(&self.refused, c)),
+            Stage::Learn | Stage::Final | Stage::Over => None,
+        };
+        let Some((what, candidate)) = found else {
+            self.stage = match self.stage {
+                Stage::Fewer => Stage::Simpler,
+                Stage::Simpler => Stage::Wider,
+                _ => Stage::Final,
+            };
+            return None;
+        };
+        Some(Trial {
+            what,
+            candidate,
+            facts: None,
+            hits: 0,
+            runs: 0,
+            passed: 0,
+            unclear: 0,
+            others: BTreeSet::new(),
+        })
+    }
+
+    fn learn_over(&mut self, told: &mut Vec<Told>) {
+        let runs = u32::try_from(self.learned.len()).unwrap_or(u32::MAX);
+        let most = self.most_often();
+        let Some((signature, k)) = most.filter(|(_, k)| *k > 0) else {
+            let mut others: BTreeMap<String, u32> = BTreeMap::new();
+            for s in self.learned.iter().filter_map(|o| o.signatures.first()) {
+                *others.entry(s.clone()).or_default() += 1;
+            }
+            self.never = Some(NeverFailed { runs, others });
+            self.stage = Stage::Over;
+            return;
+        };
+        self.signature = Some(signature.clone());
+        let last = self.learned.iter().rev().find(|o| self.shows(o));
+        self.best.facts = last.and_then(|o| o.facts.clone()).unwrap_or_default();
+        (self.best.k, self.best.n) = (k, runs);
+        self.given = (k, runs);
+        self.bar = Bar::learn(k, runs, self.settings.tries, self.settings.needed);
+        self.stage = Stage::Fewer;
+        told.push(Told::Learned {
+            signature,
+            k,
+            n: runs,
+            bar: self.bar,
+        });
+    }
+
+    /// The failure to keep and how often it showed so far: the one asked for, else the one most runs are filed under.
+    fn most_often(&self) -> Option<(String, u32)> {
+        if let Some(s) = &self.signature {
+            let k = self.learned.iter().filter(|o| o.signatures.contains(s));
+            return Some((s.clone(), u32::try_from(k.count()).unwrap_or(u32::MAX)));
+        }
+        let mut first: BTreeMap<&String, u32> = BTreeMap::new();
+        for s in self.learned.iter().filter_map(|o| o.signatures.first()) {
+            *first.entry(s).or_default() += 1;
+        }
+        let (name, _) = first.into_iter().max_by_key(|(_, n)| *n)?;
+        let k = self.learned.iter().filter(|o| o.signatures.contains(name));
+        Some((name.clone(), u32::try_from(k.count()).unwrap_or(u32::MAX)))
+    }
+
+    fn shows(&self, outcome: &Outcome) -> bool {
+        self.signature
+            .as_ref()
+            .is_some_and(|s| outcome.signatures.contains(s))
+    }
+
+    fn ask(&self, what: &str) -> Ask {
+        Ask {
+            sequence: self.best.candidate.sequence.clone(),
+            hash: self.best.candidate.hash(),
+            what: what.to_owned(),
+        }
+    }
+
+    fn finals_wanted(&self) -> u32 {
+        self.settings.tries.unwrap_or(FINAL)
+    }
+
+    /// Steps that led to the best there is.
+    #[must_use]
+    pub fn steps_kept(&self) -> usize {
+        self.earlier.len()
+    }
+
+    /// The result did not show again: the best before it is the result. False: there is none.
+    fn step_back(&mut self) -> bool {
+        let Some(before) = self.earlier.pop() else {
+            return false;
+        };
+        self.best = before;
+        self.finals = (0, 0);
+        true
+    }
+
+    /// Why it ended before it began.
+    #[must_use]
+    pub fn never_failed(&self) -> Option<&NeverFailed> {
+        self.never.as_ref()
+    }
+
+    /// The signature kept, once it is known.
+    #[must_use]
+    pub fn signature(&self) -> Option<&str> {
+        self.signature.as_deref()
+    }
+
+    /// The best so far.
+    #[must_use]
+    pub fn best(&self) -> &Best {
+        &self.best
+    }
+
+    /// The failure was seen: there is something to keep.
+    #[must_use]
+    pub fn has_learned(&self) -> bool {
+        self.given.0 > 0
+    }
+
+    /// Nothing is left to try (or the bound is reached).
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// k of n of the given sequence.
+    #[must_use]
+    pub fn given(&self) -> (u32, u32) {
+        self.given
+    }
+
+    /// k of n of the result: replayed at the end, else from when it was kept.
+    #[must_use]
+    pub fn result(&self) -> (u32, u32) {
+        if self.finals.1 > 0 {
+            self.finals
+        } else {
+            (self.best.k, self.best.n)
+        }
+    }
+
+    /// Whether the result was replayed after it was found.
+    #[must_use]
+    pub fn replayed(&self) -> bool {
+        self.finals.1 > 0
+    }
+
+    /// Runs made.
+    #[must_use]
+    pub fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    /// The bound.
+    #[must_use]
+    pub fn bound(&self) -> u64 {
+        self.settings.runs
+    }
+
+    /// The nodes of the cluster.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeName> {
+        nodes(&self.shape)
+    }
+
+    /// Of the candidates that always passed, the one that differs least from the best (of equal ones the last), and how.
+    #[must_use]
+    pub fn neighbour(&self) -> Option<(&Candidate, usize, String)> {
+        self.passing
+            .iter()
+            .map(|(_, c)| {
+                let (n, text) = differs(&self.best.candidate, c, &self.best.facts);
+                (c, n, text)
+            })
+            .filter(|(_, n, _)| *n > 0)
+            .reduce(|a, b| if b.1 <= a.1 { b } else { a })
+    }
+}

@@ -1,0 +1,298 @@
+//! `warren tmin`: makes a failing sequence smaller without losing its failure.
+//!
+//! [`machine`] decides (pure), [`drive`] runs it against a world, [`journal`] lets it go on after SIGKILL, [`report`] is the text; here
+//! the file is read, the cluster set up, the runs made as `replay` makes them.
+//! Writes the result, the nearest passing neighbour and the journal; refuses a result file that it did not write.
+
+mod bar;
+pub mod candidate;
+pub mod drive;
+mod facts;
+mod input;
+pub mod journal;
+pub mod machine;
+pub mod report;
+mod shrink;
+mod simpler;
+#[cfg(test)]
+mod tests;
+
+pub use input::beside;
+
+use crate::campaign::folder::{shell_line, write_whole};
+use crate::cli::args::TminArgs;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::session::{Session, reproduce_flags};
+use crate::cli::signals::Interrupt;
+use crate::replay::flow::one;
+use crate::replay::{LIMIT_MS, failed};
+use candidate::Candidate;
+use drive::{World, drive};
+use facts::Facts;
+use input::Input;
+use journal::{Header, JOURNAL_VERSION, Journal, JournalError};
+use machine::{Ask, Minimiser, Outcome, Settings, Told};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use warren_executor::RunOptions;
+use warren_executor::run::{Runner, learn_background};
+use warren_feedback::Judge;
+use warren_model::NodeName;
+
+/// Ends of the files beside the result.
+pub const PASSING: &str = "passing.toml";
+const JOURNAL: &str = "journal.jsonl";
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit 2 for a file, result file or journal that cannot be used; exit 1 for set-up that failed and for a sequence that does not fail.
+pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
+    let given = args
+        .file
+        .as_ref()
+        .or(args.input.as_ref())
+        .ok_or_else(|| CliError::usage("nothing to minimise: give a sequence file with -i"))?;
+    if let (Some(n), Some(k)) = (args.tries, args.needed)
+        && k > n
+    {
+        return Err(CliError::usage(format!(
+            "-k {k} of -n {n} can never be reached: give a -k of at most {n}"
+        )));
+    }
+    let input = input::read(given)?;
+    let limit = args.limit_ms.unwrap_or(LIMIT_MS);
+    let mut journal = Some(open(args, &input, limit)?);
+    let session = Session::open(&input.sequence.target, &args.setup)?;
+    let interrupt = Interrupt::install()?;
+    let mut runner = session.runner(input.sequence.faults.len().max(1))?;
+    let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
+    let options = RunOptions {
+        seed: args.seed,
+        stop: interrupt.flag(),
+        ..RunOptions::default()
+    };
+    let background = learn_background(&runner, &options).map_err(|e| failed(&e))?;
+    runner.config_mut().background = background;
+
+    let settings = Settings {
+        runs: args.runs,
+        tries: args.tries,
+        needed: args.needed,
+        signature: args.signature.clone().or_else(|| input.signature.clone()),
+    };
+    let mut shape = runner.shape().clone();
+    shape.max_faults = shape.max_faults.max(input.sequence.faults.len());
+    let mut m = Minimiser::new(input.sequence.clone(), shape, settings);
+    let name = input.file.display().to_string();
+    say(&format!(
+        "{name}: {} ({} faults), at most {} runs",
+        input.sequence.kinds(),
+        input.sequence.faults.len(),
+        args.runs
+    ));
+    if let Some(j) = journal.as_ref().filter(|j| j.read > 0) {
+        say(&format!(
+            "goes on from the journal: {} runs were made before",
+            j.read
+        ));
+    }
+    let mut world = Cluster {
+        runner: &runner,
+        judge: &judge,
+        options,
+        limit: Duration::from_millis(limit),
+        interrupt: &interrupt,
+        nodes: m.nodes(),
+        out: &args.out,
+        name: &name,
+        faults: input.sequence.faults.len(),
+        facts: Facts::default(),
+    };
+    let through = drive(&mut m, &mut journal, &mut world)?;
+    if let Some(never) = m.never_failed() {
+        return Err(CliError::setup(report::never_failed(
+            &name,
+            never,
+            m.signature(),
+        )));
+    }
+    let facts = std::mem::take(&mut world.facts);
+    last_words(
+        args,
+        &m,
+        &Candidate::given(input.sequence),
+        &facts,
+        &name,
+        through,
+    )
+}
+
+/// Writes what there is and prints the table.
+fn last_words(
+    args: &TminArgs,
+    m: &Minimiser,
+    given: &Candidate,
+    facts: &Facts,
+    name: &str,
+    through: bool,
+) -> Result<Exit, CliError> {
+    if !through {
+        say(
+            "ended by Ctrl-C: the run that was going on does not count; the same command goes on from here",
+        );
+    }
+    if !m.has_learned() {
+        say("the failure was not seen often enough yet: nothing is written but the journal");
+        return Ok(Exit::End);
+    }
+    write_result(&args.out, m, name, given.sequence.faults.len())?;
+    let passing = beside(&args.out, PASSING);
+    if let Some(text) = report::neighbour_text(m, &args.out.display().to_string()) {
+        write_whole(&passing, text.as_bytes()).map_err(CliError::setup)?;
+    }
+    let mut commands = vec![("result", args.out.display().to_string())];
+    if m.neighbour().is_some() {
+        commands.push(("neighbour", passing.display().to_string()));
+    }
+    commands.push(("replay", replay_command(args)));
+    print!("{}", report::table(m, given, facts, &commands));
+    Ok(Exit::End)
+}
+
+fn replay_command(args: &TminArgs) -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "warren".into());
+    let mut words = vec![program, "replay".into(), args.out.display().to_string()];
+    words.extend(reproduce_flags(&args.setup));
+    words.extend(["-s".into(), args.seed.to_string()]);
+    if let Some(ms) = args.limit_ms {
+        words.extend(["-t".into(), ms.to_string()]);
+    }
+    words.extend(["-n".into(), "5".into()]);
+    shell_line(&words)
+}
+
+/// The journal beside the result; a result without one is somebody else's file.
+fn open(args: &TminArgs, input: &Input, limit_ms: u64) -> Result<Journal, CliError> {
+    let path = beside(&args.out, JOURNAL);
+    if args.out.exists() && !path.exists() {
+        return Err(CliError::usage(format!(
+            "{} exists and has no journal beside it ({}): it is not overwritten\n  choose another file with -o, or remove it",
+            args.out.display(),
+            path.display()
+        )));
+    }
+    let header = Header {
+        warren_tmin: JOURNAL_VERSION,
+        sequence: format!("{:016x}", Candidate::given(input.sequence.clone()).hash()),
+        target: input.sequence.target.clone(),
+        flags: shell_line(&reproduce_flags(&args.setup)),
+        seed: args.seed,
+        limit_ms,
+    };
+    Journal::open(&path, &header).map_err(CliError::from)
+}
+
+impl From<JournalError> for CliError {
+    fn from(e: JournalError) -> Self {
+        match e {
+            JournalError::Io { .. } => {
+                CliError::setup(format!("{e}\n  choose another folder with -o"))
+            }
+            _ => CliError::usage(e),
+        }
+    }
+}
+
+fn write_result(out: &Path, m: &Minimiser, name: &str, faults: usize) -> Result<(), CliError> {
+    let text = report::result_text(m, name, faults);
+    write_whole(out, text.as_bytes()).map_err(CliError::setup)
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // A closed pipe is no reason to lose the result.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Runs on a real cluster, made and judged as `replay` does.
+struct Cluster<'a> {
+    runner: &'a Runner,
+    judge: &'a Judge,
+    options: RunOptions,
+    limit: Duration,
+    interrupt: &'a Interrupt,
+    nodes: Vec<NodeName>,
+    out: &'a PathBuf,
+    name: &'a str,
+    faults: usize,
+    /// Of the given sequence, for the table.
+    facts: Facts,
+}
+
+impl World for Cluster<'_> {
+    type Error = CliError;
+
+    fn run(&mut self, ask: &Ask, spent: u64) -> Result<Option<Outcome>, CliError> {
+        let began = Instant::now();
+        let mut cost = 0;
+        let mut make = |sequence: &_, limit, retest| {
+            cost += 1;
+            let options = RunOptions {
+                limit,
+                ..self.options.clone()
+            };
+            let product = self
+                .runner
+                .run(sequence, &options)
+                .map_err(|e| failed(&e))?;
+            let judgement = if retest {
+                self.judge.judge_retest(&product)
+            } else {
+                self.judge.judge(&product)
+            };
+            Ok((product, judgement))
+        };
+        let made = one(
+            &ask.sequence,
+            self.limit,
+            &mut make,
+            &|| self.interrupt.asked(),
+            &mut |text| print!("{text}"),
+        )?;
+        let Some((outcome, product, judgement)) = made else {
+            return Ok(None);
+        };
+        say(&format!(
+            "  run {:>3} ({:.1} s): {}: {}{}",
+            spent + cost,
+            began.elapsed().as_secs_f64(),
+            ask.what,
+            outcome.word(),
+            judgement
+                .signature()
+                .map_or_else(String::new, |s| format!(" [{s}]")),
+        ));
+        Ok(Some(drive::outcome(
+            &ask.sequence,
+            &product,
+            &judgement,
+            &self.nodes,
+            cost,
+        )))
+    }
+
+    fn told(&mut self, told: &Told, m: &Minimiser) -> Result<(), CliError> {
+        say(&report::told(told));
+        match told {
+            Told::Learned { .. } => self.facts = m.best().facts.clone(),
+            // What is found already must survive a SIGKILL without the journal being played again.
+            Told::Step(s) if s.verdict == machine::Verdict::Kept => {
+                write_result(self.out, m, self.name, self.faults)?;
+            }
+            Told::Step(_) => {}
+        }
+        Ok(())
+    }
+}

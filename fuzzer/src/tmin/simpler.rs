@@ -1,0 +1,309 @@
+//! The same number of faults, but earlier and simpler ones, then points that say less: lists of candidates, most wanted first. Pure.
+//!
+//! Called again whenever a candidate was kept; what was refused already the machine leaves out.
+
+use super::candidate::{Best, Candidate};
+use super::facts::FaultFacts;
+use std::collections::BTreeSet;
+use warren_model::{
+    At, ClusterShape, ClusterState, CrashStyle, CutWay, Fault, FaultAt, IoPoint, Member, NodeName,
+    Pattern, Phase, Who,
+};
+
+/// A candidate and what was changed.
+pub type Proposal = (String, Candidate);
+
+/// Simpler kinds, smaller n, earlier points; fault by fault.
+#[must_use]
+pub fn simpler(best: &Best, shape: &ClusterShape) -> Vec<Proposal> {
+    let mut out = Vec::new();
+    for (i, f) in best.candidate.sequence.faults.iter().enumerate() {
+        let fact = best.fact(i);
+        match &f.fault {
+            Fault::Crash {
+                who,
+                style: CrashStyle::Machine,
+            } => {
+                let fault = Fault::Crash {
+                    who: who.clone(),
+                    style: CrashStyle::Process,
+                };
+                out.push(changed(best, i, f.at.clone(), fault, "style process"));
+            }
+            Fault::PartitionStart { .. } => out.extend(narrower(best, i, f, shape)),
+            Fault::Crash { .. } | Fault::Reboot { .. } | Fault::PartitionStop => {}
+        }
+        for n in smaller(&f.at) {
+            let at = with_n(&f.at, n);
+            out.push(changed(best, i, at, f.fault.clone(), &format!("n = {n}")));
+        }
+        if let (At::Exact(p), Some(fact)) = (&f.at, fact)
+            && p.phase == Phase::Test
+        {
+            out.extend(earlier(best, i, f, fact));
+        }
+    }
+    out
+}
+
+/// Points that say less: nodes by what they did, then by their role, then stacks by frames, then n = 1.
+#[must_use]
+pub fn wider(best: &Best, shape: &ClusterShape) -> Vec<Proposal> {
+    let faults = &best.candidate.sequence.faults;
+    let mut out = Vec::new();
+    let mut each = |what: &str, change: &dyn Fn(usize, &FaultAt) -> Option<FaultAt>| {
+        let new: Vec<Option<FaultAt>> = faults
+            .iter()
+            .enumerate()
+            .map(|(i, f)| change(i, f))
+            .collect();
+        let some: Vec<usize> = (0..new.len()).filter(|i| new[*i].is_some()).collect();
+        // All at once first: most often all of them hold.
+        let sets = if some.len() > 1 {
+            std::iter::once(some.clone())
+                .chain(some.iter().map(|i| vec![*i]))
+                .collect()
+        } else {
+            vec![some]
+        };
+        for set in sets.into_iter().filter(|s| !s.is_empty()) {
+            let mut c = best.candidate.clone();
+            for i in &set {
+                if let Some(f) = &new[*i] {
+                    c.sequence.faults[*i] = f.clone();
+                }
+            }
+            let ids: Vec<String> = set.iter().map(|i| (c.ids[*i] + 1).to_string()).collect();
+            out.push((format!("fault {}: {what}", ids.join(", ")), c.tidy()));
+        }
+    };
+    let deaths = first_dead(best, shape);
+    each("nodes by what they do", &|i, f| {
+        let fault = by_part(f, best.fact(i), deaths.contains(&i));
+        (fault != f.fault).then(|| FaultAt {
+            at: f.at.clone(),
+            fault,
+        })
+    });
+    each("node -> role", &|i, f| {
+        let At::Exact(p) = &f.at else { return None };
+        let role = best.fact(i)?.role.clone()?;
+        (p.phase == Phase::Test).then(|| FaultAt {
+            at: At::Pattern(Pattern {
+                node: None,
+                role: Some(role),
+                frames: Vec::new(),
+                stack: Some(p.stack),
+                kind: Some(p.kind),
+                place: Some(p.place),
+                n: p.n,
+                phase: p.phase,
+            }),
+            fault: f.fault.clone(),
+        })
+    });
+    for depth in [1, 2, usize::MAX] {
+        let what = match depth {
+            1 => "stack -> innermost frame",
+            2 => "stack -> two innermost frames",
+            _ => "stack -> frames",
+        };
+        each(what, &|i, f| {
+            let At::Pattern(p) = &f.at else { return None };
+            p.stack?;
+            let frames = &best.fact(i)?.frames;
+            (!frames.is_empty() && (depth <= 2 || frames.len() > 2)).then(|| FaultAt {
+                at: At::Pattern(Pattern {
+                    stack: None,
+                    frames: frames.iter().take(depth).cloned().collect(),
+                    ..p.clone()
+                }),
+                fault: f.fault.clone(),
+            })
+        });
+    }
+    each("n = 1", &|_, f| match &f.at {
+        At::Pattern(p) if p.n > 1 => Some(FaultAt {
+            at: with_n(&f.at, 1),
+            fault: f.fault.clone(),
+        }),
+        _ => None,
+    });
+    out
+}
+
+fn changed(best: &Best, i: usize, at: At, fault: Fault, what: &str) -> Proposal {
+    let mut c = best.candidate.clone();
+    let id = c.ids[i] + 1;
+    let kind = fault.kind();
+    c.sequence.faults[i] = FaultAt { at, fault };
+    (format!("fault {id} ({kind}): {what}"), c.tidy())
+}
+
+/// 1 and the half; the numbers between come when the half was kept.
+fn smaller(at: &At) -> Vec<u32> {
+    let n = match at {
+        At::Exact(p) => p.n,
+        At::Pattern(p) => p.n,
+        At::AtOnce | At::Joined(_) => 1,
+    };
+    let mut out = Vec::new();
+    if n > 1 {
+        out.push(1);
+    }
+    if n / 2 > 1 {
+        out.push(n / 2);
+    }
+    out
+}
+
+fn with_n(at: &At, n: u32) -> At {
+    match at {
+        At::Exact(p) => At::Exact(IoPoint { n, ..p.clone() }),
+        At::Pattern(p) => At::Pattern(Pattern { n, ..p.clone() }),
+        other => other.clone(),
+    }
+}
+
+/// The first point of its node since the fault before, then halfway to where it is now.
+fn earlier(best: &Best, i: usize, f: &FaultAt, fact: &FaultFacts) -> Vec<Proposal> {
+    let all = fact.earlier.len();
+    let mut picks: Vec<usize> = Vec::new();
+    for k in [0, all / 2, all * 3 / 4] {
+        if k < all && !picks.contains(&k) {
+            picks.push(k);
+        }
+    }
+    picks
+        .into_iter()
+        .map(|k| {
+            let p = &fact.earlier[k];
+            let what = format!(
+                "at an earlier point ({} {}, stack {})",
+                p.kind, p.place, p.stack
+            );
+            changed(best, i, At::Exact(p.clone()), f.fault.clone(), &what)
+        })
+        .collect()
+}
+
+/// Fewer links: no bridge, one direction, one node instead of all others.
+fn narrower(best: &Best, i: usize, f: &FaultAt, shape: &ClusterShape) -> Vec<Proposal> {
+    let Fault::PartitionStart { how, who } = &f.fault else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    let mut put = |who: warren_model::CutWho, what: String| {
+        let fault = Fault::PartitionStart { how: *how, who };
+        out.push(changed(best, i, f.at.clone(), fault, &what));
+    };
+    if who.bridge.is_some() {
+        let mut w = who.clone();
+        w.bridge = None;
+        put(w, "no bridge".into());
+    }
+    let fact = best.fact(i);
+    if who.from.len() != 1 && who.bridge.is_none() {
+        for m in others(best, who, fact, shape) {
+            let mut w = who.clone();
+            w.from = vec![m.clone()];
+            put(w, format!("cut from {m} alone"));
+        }
+    }
+    if who.way == CutWay::Both {
+        for (way, word) in [(CutWay::To, "to"), (CutWay::From, "from")] {
+            let mut w = who.clone();
+            w.way = way;
+            put(w, format!("one way ({word})"));
+        }
+    }
+    out
+}
+
+/// What one side may be cut from alone: nodes where names hold (roles are known), else the peer and roles that only others have.
+fn others(
+    best: &Best,
+    who: &warren_model::CutWho,
+    fact: Option<&FaultFacts>,
+    shape: &ClusterShape,
+) -> Vec<Member> {
+    let named: BTreeSet<Member> = who.cut.iter().chain(&who.from).cloned().collect();
+    if !best.candidate.sequence.roles.is_empty()
+        && named.iter().all(|m| matches!(m, Member::Node(_)))
+    {
+        let from =
+            |n: &NodeName| who.from.is_empty() || who.from.contains(&Member::Node(n.clone()));
+        return shape
+            .nodes()
+            .filter(|n| from(n) && !who.cut.contains(&Member::Node((*n).clone())))
+            .map(|n| Member::Node(n.clone()))
+            .collect();
+    }
+    let mut out = Vec::new();
+    let executing = fact.and_then(FaultFacts::executing);
+    if who.cut == [Member::Executing] {
+        if fact.is_some_and(|f| f.peer.is_some()) {
+            out.push(Member::Peer);
+        }
+        let own = executing.and_then(|n| best.facts.roles.get(n));
+        let roles: BTreeSet<&String> = best.facts.roles.values().collect();
+        out.extend(
+            roles
+                .into_iter()
+                .filter(|r| own.is_some_and(|o| o != *r))
+                .map(|r| Member::Role(r.clone())),
+        );
+    }
+    out
+}
+
+/// Reboots whose node is the one that has been dead longest.
+fn first_dead(best: &Best, shape: &ClusterShape) -> BTreeSet<usize> {
+    let mut state = ClusterState::default();
+    let mut out = BTreeSet::new();
+    for (i, f) in best.candidate.sequence.faults.iter().enumerate() {
+        let Some(fact) = best.fact(i) else { break };
+        if let Fault::Reboot { who: Who::Node(n) } = &fact.matched.fault
+            && state.dead.first() == Some(n)
+            && matches!(f.fault, Fault::Reboot { .. })
+        {
+            out.insert(i);
+        }
+        let Ok(next) = shape.apply(&state, fact.executing(), &fact.matched.fault) else {
+            break;
+        };
+        state = next;
+    }
+    out
+}
+
+/// Node names as what they were at the point: the executing node, the one dead longest, the other end of the message.
+fn by_part(f: &FaultAt, fact: Option<&FaultFacts>, first_dead: bool) -> Fault {
+    let executing = fact.and_then(FaultFacts::executing);
+    let peer = fact.and_then(|x| x.peer.as_ref());
+    let member = |m: &Member| match m {
+        Member::Node(n) if Some(n) == executing => Member::Executing,
+        Member::Node(n) if Some(n) == peer => Member::Peer,
+        other => other.clone(),
+    };
+    match &f.fault {
+        Fault::Crash {
+            who: Who::Node(n),
+            style,
+        } if Some(n) == executing => Fault::Crash {
+            who: Who::Executing,
+            style: *style,
+        },
+        Fault::Reboot { who: Who::Node(_) } if first_dead => Fault::Reboot {
+            who: Who::FirstDead,
+        },
+        Fault::PartitionStart { how, who } => {
+            let mut who = who.clone();
+            who.cut = who.cut.iter().map(member).collect();
+            who.from = who.from.iter().map(member).collect();
+            who.bridge = who.bridge.as_ref().map(member);
+            Fault::PartitionStart { how: *how, who }
+        }
+        other => other.clone(),
+    }
+}

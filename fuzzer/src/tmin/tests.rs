@@ -1,0 +1,585 @@
+//! The machine against made-up oracles: which faults are needed is known, so what must come out is known too.
+
+use super::candidate::Best;
+use super::candidate::Candidate;
+use super::drive::outcome;
+use super::facts::Facts;
+use super::machine::{Ask, Ended, Minimiser, Outcome, Settings, Told, Verdict};
+use crate::search::sim::Sim;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use warren_feedback::Judge;
+use warren_model::{
+    At, ClusterShape, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultSequence, GroupShape,
+    IoPoint, Kind, Member, NodeName, Phase, Place, Rules, StackId, Who,
+};
+
+const SIG: &str = "1a2b3c4d";
+
+fn shape(nodes: usize, max_dead: usize) -> ClusterShape {
+    ClusterShape {
+        groups: vec![GroupShape {
+            name: "g".into(),
+            nodes: (1..=nodes).map(|i| NodeName(format!("n{i}"))).collect(),
+            max_dead,
+        }],
+        max_faults: 20,
+    }
+}
+
+fn node(i: usize) -> Who {
+    Who::Node(NodeName(format!("n{i}")))
+}
+
+fn crash(i: usize) -> Fault {
+    Fault::Crash {
+        who: node(i),
+        style: CrashStyle::Process,
+    }
+}
+
+fn reboot(i: usize) -> Fault {
+    Fault::Reboot { who: node(i) }
+}
+
+fn cut(i: usize) -> Fault {
+    Fault::PartitionStart {
+        how: CutHow::Throw,
+        who: CutWho {
+            cut: vec![Member::Node(NodeName(format!("n{i}")))],
+            from: vec![],
+            bridge: None,
+            way: CutWay::Both,
+        },
+    }
+}
+
+/// What is left of [`cut`]: one direction is enough for these oracles.
+fn one_way(i: usize) -> Fault {
+    let Fault::PartitionStart { how, mut who } = cut(i) else {
+        unreachable!("a cut is a cut")
+    };
+    who.way = CutWay::To;
+    Fault::PartitionStart { how, who }
+}
+
+/// Each fault at a point of its own on a node that lives.
+fn sequence(faults: &[Fault]) -> FaultSequence {
+    let mut s = FaultSequence::empty("t");
+    for (i, f) in faults.iter().enumerate() {
+        s = s.with(
+            At::Exact(IoPoint {
+                node: "n9".into(),
+                stack: StackId(i as u64 + 1),
+                kind: Kind::Force,
+                place: Place::Before,
+                n: 1,
+                phase: Phase::Test,
+            }),
+            f.clone(),
+        );
+    }
+    s
+}
+
+/// n9 executes all points and is never harmed.
+fn wide() -> ClusterShape {
+    shape(9, 4)
+}
+
+fn contains(s: &FaultSequence, wanted: &[Fault]) -> bool {
+    let mut have = s.faults.iter();
+    wanted.iter().all(|w| have.any(|f| f.fault == *w))
+}
+
+fn fails(signature: &str) -> Outcome {
+    Outcome {
+        ended: Ended::Failed,
+        signatures: vec![signature.into()],
+        facts: None,
+        cost: 1,
+    }
+}
+
+fn passes() -> Outcome {
+    Outcome {
+        ended: Ended::Passed,
+        signatures: vec![],
+        facts: None,
+        cost: 1,
+    }
+}
+
+fn settings(runs: u64) -> Settings {
+    Settings {
+        runs,
+        ..Settings::default()
+    }
+}
+
+/// Runs the machine to its end, or until `stop` runs were made.
+fn play(m: &mut Minimiser, stop: usize, oracle: &mut dyn FnMut(&Ask) -> Outcome) -> Vec<Told> {
+    let mut told = Vec::new();
+    for _ in 0..stop {
+        let Some(ask) = m.next(&mut told) else { break };
+        let o = oracle(&ask);
+        m.outcome(o, &mut told);
+    }
+    told
+}
+
+#[test]
+fn down_to_the_needed_faults() {
+    // Given, needed, what must be left.
+    type Case = (Vec<Fault>, Vec<Fault>, Vec<Fault>);
+    let table: Vec<Case> = vec![
+        (
+            vec![crash(1), crash(2), reboot(1), reboot(2), crash(3)],
+            vec![crash(2), reboot(2)],
+            vec![crash(2), reboot(2)],
+        ),
+        // A crash can go only with its reboot, a start only with its stop.
+        (
+            vec![crash(1), reboot(1), cut(2), Fault::PartitionStop, crash(3)],
+            vec![crash(3)],
+            vec![crash(3)],
+        ),
+        // The stop is needed: so is its start, by the constraints, but one direction is enough.
+        (
+            vec![crash(1), reboot(1), cut(2), Fault::PartitionStop, crash(3)],
+            vec![Fault::PartitionStop],
+            vec![one_way(2), Fault::PartitionStop],
+        ),
+        // A reboot can go alone.
+        (vec![crash(1), reboot(1)], vec![crash(1)], vec![crash(1)]),
+        // All are needed.
+        (
+            vec![crash(1), reboot(1), crash(1)],
+            vec![crash(1), reboot(1), crash(1)],
+            vec![crash(1), reboot(1), crash(1)],
+        ),
+        // It fails without any fault.
+        (vec![crash(1), reboot(1)], vec![], vec![]),
+    ];
+    for (given, needed, want) in table {
+        let mut m = Minimiser::new(sequence(&given), wide(), settings(500));
+        play(&mut m, 1000, &mut |ask| {
+            if contains(&ask.sequence, &needed) {
+                fails(SIG)
+            } else {
+                passes()
+            }
+        });
+        assert!(m.is_over());
+        let left: Vec<Fault> = m
+            .best()
+            .candidate
+            .sequence
+            .faults
+            .iter()
+            .map(|f| f.fault.clone())
+            .collect();
+        assert_eq!(left, want, "given {given:?}, needed {needed:?}");
+        assert_eq!(m.signature(), Some(SIG));
+        assert!(m.result().0 > 0);
+        if !want.is_empty() {
+            let (n, changes, text) = m.neighbour().expect("something passed");
+            assert!(!contains(&n.sequence, &needed));
+            assert!(changes >= 1 && text.contains("without"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn another_failure_is_never_followed() {
+    let given = [crash(1), reboot(1), crash(2), reboot(2)];
+    let mut m = Minimiser::new(sequence(&given), wide(), settings(300));
+    // Fewer than three faults fail, but otherwise.
+    let told = play(&mut m, 1000, &mut |ask| {
+        if contains(&ask.sequence, &[crash(1), crash(2)]) && ask.sequence.faults.len() >= 3 {
+            fails(SIG)
+        } else {
+            fails("ffffffff")
+        }
+    });
+    assert_eq!(m.best().candidate.sequence.faults.len(), 3);
+    assert_eq!(m.signature(), Some(SIG));
+    assert!(
+        m.neighbour().is_none(),
+        "a candidate that fails otherwise does not pass"
+    );
+    assert!(
+        told.iter()
+            .any(|t| matches!(t, Told::Step(s) if s.others.contains("ffffffff")))
+    );
+}
+
+#[test]
+fn what_does_not_fail_is_said() {
+    let mut m = Minimiser::new(sequence(&[crash(1)]), wide(), settings(200));
+    play(&mut m, 1000, &mut |_| passes());
+    let never = m.never_failed().unwrap();
+    assert_eq!((never.runs, never.others.len()), (10, 0));
+    let s = Settings {
+        tries: Some(3),
+        signature: Some("00000000".into()),
+        ..settings(200)
+    };
+    let mut m = Minimiser::new(sequence(&[crash(1)]), wide(), s);
+    play(&mut m, 1000, &mut |_| fails(SIG));
+    let never = m.never_failed().unwrap();
+    assert_eq!((never.runs, never.others[SIG]), (3, 3));
+    let text = super::report::never_failed("f", never, Some("00000000"));
+    assert!(
+        text.contains("but with 1a2b3c4d (3 of 3)") && text.contains("--signature"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_bound_holds_and_the_result_is_replayed_within_it() {
+    for bound in [1, 2, 3, 8, 9, 12, 20, 40] {
+        let given = [crash(1), reboot(1), crash(2), reboot(2), crash(3)];
+        let mut m = Minimiser::new(sequence(&given), wide(), settings(bound));
+        play(&mut m, 1000, &mut |ask| {
+            if contains(&ask.sequence, &[crash(2)]) {
+                fails(SIG)
+            } else {
+                passes()
+            }
+        });
+        assert!(
+            m.is_over() && m.spent() <= bound,
+            "{} of {bound}",
+            m.spent()
+        );
+        assert!(contains(&m.best().candidate.sequence, &[crash(2)]));
+    }
+}
+
+#[test]
+fn void_runs_tell_nothing_and_end() {
+    let mut m = Minimiser::new(sequence(&[crash(1), reboot(1)]), wide(), settings(60));
+    let mut i = 0;
+    play(&mut m, 1000, &mut |ask| {
+        i += 1;
+        if i % 2 == 0 {
+            Outcome {
+                ended: Ended::Void,
+                ..passes()
+            }
+        } else if contains(&ask.sequence, &[crash(1)]) {
+            fails(SIG)
+        } else {
+            passes()
+        }
+    });
+    assert_eq!(m.best().candidate.sequence.faults.len(), 1);
+    assert_eq!(m.given(), (3, 3));
+    let mut m = Minimiser::new(sequence(&[crash(1)]), wide(), settings(60));
+    play(&mut m, 1000, &mut |_| Outcome {
+        ended: Ended::Void,
+        ..passes()
+    });
+    assert!(m.never_failed().is_some());
+}
+
+#[test]
+fn a_result_that_does_not_show_again_is_taken_back() {
+    let given = [crash(1), reboot(1)];
+    let mut m = Minimiser::new(sequence(&given), wide(), settings(100));
+    play(&mut m, 1000, &mut |ask| {
+        let lone = ask.sequence.faults.len() == 1;
+        // Without the reboot it shows while it is tried, and never when it is replayed.
+        if contains(&ask.sequence, &[crash(1)]) && !(lone && ask.what == "the result") {
+            fails(SIG)
+        } else {
+            passes()
+        }
+    });
+    assert_eq!(m.best().candidate.sequence.faults.len(), 2);
+    assert_eq!(m.result(), (3, 3));
+}
+
+/// On the made-up cluster: real traces, numbers counted anew, points that say less.
+fn on_sim(given: &FaultSequence, sim: &Sim, runs: u64) -> (Minimiser, Vec<Told>) {
+    let judge = Judge::new(Rules::default()).unwrap();
+    let mut m = Minimiser::new(given.clone(), sim.shape(), settings(runs));
+    let told = play(&mut m, 1000, &mut |ask| {
+        // The sim matches patterns by stack alone.
+        let frames = ask
+            .sequence
+            .faults
+            .iter()
+            .any(|f| matches!(&f.at, At::Pattern(p) if p.stack.is_none()));
+        if frames {
+            return passes();
+        }
+        let product = sim.run(&ask.sequence);
+        outcome(
+            &ask.sequence,
+            &product,
+            &judge.judge(&product),
+            &sim.nodes,
+            1,
+        )
+    });
+    (m, told)
+}
+
+/// The point of the `i`-th event that fits, in the run of the sequence so far.
+fn point(sim: &Sim, so_far: &FaultSequence, stack: &str, kind: Kind, on: u16, i: usize) -> IoPoint {
+    let t = sim.run(so_far).trace;
+    let interval = so_far.faults.len();
+    let e = t
+        .events
+        .iter()
+        .filter(|e| {
+            e.stack == StackId::of_frames([stack, "main.run"])
+                && e.kind == kind
+                && e.node == on
+                && e.phase == Phase::Test
+                && e.interval.faults_done() == interval
+        })
+        .nth(i)
+        .unwrap_or_else(|| panic!("no {i}-th {stack} on {on}"));
+    t.point(e)
+}
+
+#[test]
+fn five_faults_of_a_made_up_cluster_come_down_to_two() {
+    let sim = Sim::new(5, 2);
+    let here = || Who::Executing;
+    let style = CrashStyle::Process;
+    let mut s = FaultSequence::empty("sim");
+    // Harmless: n5 dies and comes back, then a cut of n4.
+    let p = point(&sim, &s, "log.append", Kind::Force, 4, 0);
+    s = s.with(At::Exact(p), Fault::Crash { who: here(), style });
+    let p = point(&sim, &s, "lead.batch", Kind::MsgSend, 0, 0);
+    s = s.with(
+        At::Exact(p),
+        Fault::Reboot {
+            who: Who::Node("n5".into()),
+        },
+    );
+    // Needed: a follower dies where its log is forced, and is back before the tail is truncated.
+    let p = point(&sim, &s, "log.force", Kind::Force, 1, 0);
+    s = s.with(At::Exact(p), Fault::Crash { who: here(), style });
+    let p = point(&sim, &s, "resync.truncate", Kind::Truncate, 0, 0);
+    s = s.with(
+        At::Exact(p),
+        Fault::Reboot {
+            who: Who::Node("n2".into()),
+        },
+    );
+    let p = point(&sim, &s, "log.roll", Kind::Force, 2, 0);
+    s = s.with(At::Exact(p), Fault::Crash { who: here(), style });
+    s.roles = sim.run(&s).record.matched.unwrap().roles;
+    assert_eq!(sim.run(&s).record.injected.len(), 5);
+
+    let (m, told) = on_sim(&s, &sim, 300);
+    assert!(m.is_over());
+    let best = &m.best().candidate;
+    assert_eq!(best.ids, [2, 3], "{told:?}");
+    assert_eq!(best.sequence.kinds(), "crash+reboot");
+    assert_eq!(m.result(), (5, 5));
+    // Points say roles and the reboot says who: no node is named any more.
+    assert!(
+        best.sequence
+            .faults
+            .iter()
+            .all(|f| matches!(&f.at, At::Pattern(p) if p.role.is_some())),
+        "{:?}",
+        best.sequence
+    );
+    assert!(matches!(
+        best.sequence.faults[1].fault,
+        Fault::Reboot {
+            who: Who::FirstDead
+        }
+    ));
+    assert!(best.sequence.roles.is_empty());
+    let table = super::report::table(&m, &Candidate::given(s.clone()), &Facts::default(), &[]);
+    assert!(table.contains("faults 5 -> 2, shows in 5 of 5"), "{table}");
+    let text = super::report::result_text(&m, "x\n[[fault]]", 5);
+    assert_eq!(FaultSequence::from_text(&text).unwrap(), best.sequence);
+    let text = super::report::neighbour_text(&m, "min.toml").unwrap();
+    assert_ne!(FaultSequence::from_text(&text).unwrap(), best.sequence);
+}
+
+#[test]
+fn numbers_are_counted_anew_when_a_fault_goes() {
+    let sim = Sim::new(3, 1);
+    let judge = Judge::new(Rules::default()).unwrap();
+    let mut s = FaultSequence::empty("sim");
+    let style = CrashStyle::Process;
+    let p = point(&sim, &s, "log.sync", Kind::Force, 2, 0);
+    s = s.with(
+        At::Exact(p),
+        Fault::Crash {
+            who: Who::Executing,
+            style,
+        },
+    );
+    let p = point(&sim, &s, "lead.propose", Kind::MsgSend, 0, 0);
+    s = s.with(
+        At::Exact(p),
+        Fault::Reboot {
+            who: Who::Node("n3".into()),
+        },
+    );
+    let p = point(&sim, &s, "lead.propose", Kind::MsgSend, 0, 0);
+    assert_eq!(p.n, 1);
+    s = s.with(
+        At::Exact(p),
+        Fault::Crash {
+            who: Who::Executing,
+            style,
+        },
+    );
+    let product = sim.run(&s);
+    let best = Best {
+        candidate: Candidate::given(s.clone()),
+        facts: Facts::of(&s, &product, &sim.nodes),
+        k: 1,
+        n: 1,
+    };
+    let _ = judge;
+    let third = product.record.injected[2].event.unwrap();
+    let event = &product.trace.events[third];
+    let before = product.trace.events[..third]
+        .iter()
+        .filter(|e| (e.node, e.stack, e.phase) == (event.node, event.stack, Phase::Test))
+        .count();
+    let At::Exact(p) = &best.only(&[2], true).sequence.faults[0].at else {
+        panic!()
+    };
+    assert_eq!(p.n as usize, before + 1);
+    let At::Exact(p) = &best.only(&[2], false).sequence.faults[0].at else {
+        panic!()
+    };
+    assert_eq!(p.n, 1);
+    // Nothing taken out: nothing changes.
+    assert_eq!(best.only(&[0, 1, 2], true), best.candidate);
+}
+
+/// A legal sequence: crashes and reboots of n1..n8, cuts of n8.
+fn legal() -> impl Strategy<Value = Vec<Fault>> {
+    proptest::collection::vec((0..4u8, 1..8usize), 1..9).prop_map(|draws| {
+        let shape = wide();
+        let mut state = warren_model::ClusterState::default();
+        let mut out = Vec::new();
+        for (kind, i) in draws {
+            let f = match kind {
+                0 => crash(i),
+                1 => reboot(i),
+                2 => cut(8),
+                _ => Fault::PartitionStop,
+            };
+            if let Ok(next) = shape.apply(&state, None, &f) {
+                state = next;
+                out.push(f);
+            }
+        }
+        out
+    })
+}
+
+fn is_legal(s: &FaultSequence) -> bool {
+    let mut state = warren_model::ClusterState::default();
+    s.faults.iter().all(|f| {
+        wide()
+            .apply(&state, Some(&"n9".into()), &f.fault)
+            .is_ok_and(|next| {
+                state = next;
+                true
+            })
+    })
+}
+
+/// The needed faults are those with these points.
+fn has(s: &FaultSequence, needed: &BTreeSet<u64>) -> bool {
+    let have: BTreeSet<u64> = s
+        .faults
+        .iter()
+        .filter_map(|f| match &f.at {
+            At::Exact(p) => Some(p.stack.0),
+            _ => None,
+        })
+        .collect();
+    needed.is_subset(&have)
+}
+
+proptest! {
+    /// Only legal candidates are asked for; at the end no fault can go alone (with what must go with it) and the needed are there.
+    #[test]
+    fn one_minimal_and_legal(given in legal(), mask in any::<u16>()) {
+        let given = sequence(&given);
+        let needed: BTreeSet<u64> = (0..given.faults.len())
+            .filter(|i| mask >> i & 1 == 1)
+            .map(|i| i as u64 + 1)
+            .collect();
+        let mut m = Minimiser::new(given.clone(), wide(), settings(2000));
+        play(&mut m, 3000, &mut |ask| {
+            assert!(is_legal(&ask.sequence), "{:?}", ask.sequence);
+            if has(&ask.sequence, &needed) { fails(SIG) } else { passes() }
+        });
+        prop_assert!(m.is_over());
+        let best = m.best();
+        prop_assert!(has(&best.candidate.sequence, &needed));
+        let all = best.candidate.sequence.faults.len();
+        for i in 0..all {
+            let keep: Vec<usize> = (0..all).filter(|k| *k != i).collect();
+            let c = best.only(&best.legal(&keep, &wide()), true);
+            prop_assert!(!has(&c.sequence, &needed), "fault {i} of {:?} can go", best.candidate);
+        }
+    }
+
+    /// A failure that shows with probability p: the needed faults are never lost, the bound holds.
+    #[test]
+    fn a_rare_failure_keeps_what_it_needs(seed in any::<u64>(), percent in 25..100u64) {
+        let given = [crash(1), reboot(1), crash(2), reboot(2), crash(3)];
+        let needed = [crash(2), reboot(2)];
+        let mut x = seed | 1;
+        let mut m = Minimiser::new(sequence(&given), wide(), settings(200));
+        let told = play(&mut m, 3000, &mut |ask| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            if contains(&ask.sequence, &needed) && x % 100 < percent { fails(SIG) } else { passes() }
+        });
+        prop_assert!(m.spent() <= 200);
+        prop_assert!(m.never_failed().is_some() || contains(&m.best().candidate.sequence, &needed));
+        for t in told {
+            if let Told::Step(s) = t {
+                prop_assert!(s.verdict != Verdict::Kept || s.k > 0);
+            }
+        }
+    }
+
+    /// Whenever it is cut off: with the outcomes of the journal a new machine stands where the old one stood.
+    #[test]
+    fn outcomes_bring_it_back(given in legal(), mask in any::<u16>(), stop in 0..60usize) {
+        let given = sequence(&given);
+        let needed: BTreeSet<u64> = (0..given.faults.len())
+            .filter(|i| mask >> i & 1 == 1)
+            .map(|i| i as u64 + 1)
+            .collect();
+        let mut kept: Vec<(u64, Outcome)> = Vec::new();
+        let mut a = Minimiser::new(given.clone(), wide(), settings(300));
+        play(&mut a, stop, &mut |ask| {
+            let o = if has(&ask.sequence, &needed) { fails(SIG) } else { passes() };
+            kept.push((ask.hash, o.clone()));
+            o
+        });
+        let mut b = Minimiser::new(given, wide(), settings(300));
+        let mut told = Vec::new();
+        for (hash, o) in kept {
+            let ask = b.next(&mut told).unwrap();
+            prop_assert_eq!(ask.hash, hash);
+            b.outcome(o, &mut told);
+        }
+        prop_assert_eq!(a.next(&mut told), b.next(&mut told));
+        prop_assert_eq!(&a.best().candidate, &b.best().candidate);
+    }
+}
