@@ -61,6 +61,43 @@ fn a_finding_of_the_first_form_is_reported() {
     assert!(!out.contains(folder), "a path of this machine in\n{out}");
 }
 
+/// finding-v1: with finding.json version 1.
+#[test]
+fn a_finding_of_today_is_reported() {
+    let folder = sample("finding-v1");
+    let folder = folder.to_str().unwrap();
+    let (code, out, err) = warren(&["report", folder]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    contains(
+        &out,
+        &[
+            "finding 000000: ",
+            "  confirmed       ",
+            "  target          canary 1\n",
+            "  JDK             17.",
+            "  kernel          Linux ",
+            "  isolation level ",
+            "what failed",
+            "!!  FAILED: ",
+            "phase test: GO",
+            "reproduce.sh",
+            "around-faults.txt",
+        ],
+    );
+    let (code, out, _) = warren(&["report", folder, "--markdown"]);
+    assert_eq!(code, Some(0));
+    contains(
+        &out,
+        &[
+            "| target | `canary 1` |",
+            "### Faults, in order",
+            "<details><summary>Logs of the nodes around the faults</summary>",
+            "frames = [",
+        ],
+    );
+    assert!(!out.contains(folder) && out.len() < 65_536);
+}
+
 #[test]
 fn a_folder_that_is_no_finding_is_refused() {
     let dir = tempfile::tempdir().unwrap();
