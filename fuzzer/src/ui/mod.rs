@@ -42,6 +42,9 @@ use std::time::{Duration, Instant};
 /// How often the screen is drawn.
 const FRAME: Duration = Duration::from_millis(200);
 
+/// How long the end waits for the screen's thread.
+const LAST_FRAME: Duration = Duration::from_secs(2);
+
 /// Whether colours may be used (NO_COLOR, set and not empty, says no).
 #[must_use]
 pub fn colours() -> bool {
@@ -91,7 +94,14 @@ impl Drop for Ui {
     fn drop(&mut self) {
         self.end.store(true, Ordering::SeqCst);
         if let Some(t) = self.thread.take() {
-            let _ = t.join();
+            // A thread that hangs on a terminal that has gone must not hold up the end.
+            let until = Instant::now() + LAST_FRAME;
+            while !t.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if t.is_finished() {
+                let _ = t.join();
+            }
         }
         restore_terminal();
     }
@@ -164,7 +174,8 @@ impl Screen {
         if !drawn {
             return Ok(false);
         }
-        if !event::poll(FRAME)? {
+        // Asked before crossterm is: its loop never ends on a terminal that has gone.
+        if !terminal::keys_within(FRAME)? || !event::poll(Duration::ZERO)? {
             return Ok(true);
         }
         // All that has come, so that a held key does not lag behind; any other event only means another frame.

@@ -2,6 +2,8 @@
 //!
 //! Called by `ui` and by the signal handler. It prints nothing but what switches the terminal; a terminal that is gone is no error.
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
@@ -10,6 +12,7 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::{DefaultTerminal, Terminal};
 use std::io::{self, stdout};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -63,6 +66,27 @@ pub fn frame(
     }
     terminal.draw(draw)?;
     Ok(true)
+}
+
+/// Whether a key comes within this time.
+///
+/// # Errors
+/// The terminal has gone.
+pub fn keys_within(time: Duration) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut asked = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let ms = u16::try_from(time.as_millis()).unwrap_or(u16::MAX);
+    match poll(&mut asked, ms) {
+        // A resize is a signal, too: the next frame shows it.
+        Err(Errno::EINTR) => return Ok(false),
+        Err(e) => return Err(e.into()),
+        Ok(_) => {}
+    }
+    let seen = asked[0].revents().unwrap_or(PollFlags::empty());
+    if seen.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    Ok(seen.contains(PollFlags::POLLIN))
 }
 
 /// Gives the terminal back, if it is in our hands. May be called from anywhere, any number of times.
