@@ -15,3 +15,9 @@ pub mod slot;
 pub mod target;
 
 pub use run::{NodeProgress, NodeStatus, ProgressFn, RunError, RunOptions, RunProgress};
+
+/// Hash of the agent's jars: campaigns made by different agents do not mix.
+#[must_use]
+pub fn agent_hash() -> String {
+    format!("{:016x}", warren_agent::JARS_HASH)
+}

@@ -1,14 +1,15 @@
 //! `warren fuzz`: set-up, screen, campaign, and the last words. The campaign itself is [`crate::fuzz`].
 
-use crate::campaign::Folder;
+use crate::campaign::{Folder, state};
 use crate::cli::args::FuzzArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{Session, reproduce_flags};
+use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions};
 use crate::ui::{self, Ui};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use warren_executor::target::Target;
 
 /// Runs the verb.
 ///
@@ -17,14 +18,20 @@ use std::time::{Duration, Instant};
 /// set-up or the cluster fails.
 pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let mut options = options(args);
+    let root = options.out.join(&options.instance);
+    options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root))?;
     // Before a set-up that may take a minute.
-    Folder::check(&options.out, &options.instance).map_err(CliError::from)?;
+    identify(&mut options, &session::load(&args.target, &args.setup)?);
+    if options.resume {
+        fuzz::check_resume(&options)?;
+    } else {
+        Folder::check(&options.out, &options.instance)?;
+    }
+    let resume = options.resume;
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let began = Instant::now();
     let session = Session::open(&args.target, &args.setup)?;
-    // A base may give the name: files and records carry the one the description says.
-    options.target.clone_from(&session.prepared.target().name);
     options.environment = crate::campaign::Environment::of(
         &session.prepared,
         session.level,
@@ -37,14 +44,14 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     options.stop = interrupt.flag();
     let ui = Ui::start(options.snapshot.clone(), interrupt, args.no_ui);
     let snapshot = options.snapshot.clone();
-    let root = options.out.join(&options.instance);
     let ended = fuzz::run(options, runner);
     snapshot.with(|s| s.ended = true);
     drop(ui);
     let kept = match &ended {
+        _ if resume => true,
         Ok(end) => end.reason != EndReason::Stopped || end.sequences > 0,
-        // A folder that another campaign took meanwhile is not ours to clear.
-        Err(FuzzError::HoldsCampaign { .. }) => true,
+        // A folder that another campaign has is not ours to clear.
+        Err(FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_)) => true,
         Err(_) => root.join("fuzzer_stats").exists(),
     };
     if !kept {
@@ -80,12 +87,52 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o
 }
 
+/// Whether a campaign is to be resumed: `-i -` wants it, AFL_AUTORESUME's cousin takes what is there.
+///
+/// # Errors
+/// Exit 2 for another `-i`.
+fn resumes(input: Option<&Path>, auto: bool, there: bool) -> Result<bool, CliError> {
+    match input {
+        Some(path) if path == Path::new("-") => Ok(true),
+        _ if auto && there => Ok(true),
+        None => Ok(false),
+        Some(path) => Err(CliError::usage(format!(
+            "-i {}: only `-i -` is known, which goes on with the campaign in the folder of -o",
+            path.display()
+        ))),
+    }
+}
+
+/// WARREN_AUTORESUME is set, to something else than 0.
+fn autoresume() -> bool {
+    std::env::var_os("WARREN_AUTORESUME").is_some_and(|v| !v.is_empty() && v != "0")
+}
+
+/// What makes this campaign this one, as far as it is known before set-up.
+fn identify(options: &mut FuzzOptions, target: &Target) {
+    // A base may give the name: files and records carry the one the description says.
+    options.target.clone_from(&target.name);
+    let globs = |globs: &[String]| match globs {
+        [] => "none".to_owned(),
+        some => some.join(" "),
+    };
+    options.identity = [
+        ("target version", target.version.clone()),
+        ("agent", warren_executor::agent_hash()),
+        ("--paper", if target.paper { "yes" } else { "no" }.into()),
+        ("classes included", globs(&target.include)),
+        ("classes excluded", globs(&target.exclude)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .to_vec();
+}
+
 /// Takes away what a campaign that never fuzzed has made, so that its folder can be used again. Files of others stay.
 fn discard(root: &Path) {
-    for file in ["cmdline", "runs.jsonl", "plot_data", "fuzzer_stats"] {
+    for file in ["cmdline", "runs.jsonl", "plot_data", "fuzzer_stats", "lock"] {
         let _ = std::fs::remove_file(root.join(file));
     }
-    for folder in ["queue", "crashes", "hangs", "runs", "findings"] {
+    for folder in ["state", "queue", "crashes", "hangs", "runs", "findings"] {
         let _ = std::fs::remove_dir_all(root.join(folder));
     }
     // Only when they are empty now.
@@ -174,6 +221,25 @@ mod tests {
         assert_eq!(o.run_limit, Some(Duration::from_secs(30)));
         assert_eq!(o.reproduce_flags, ["--paper"]);
         assert!(o.exit_on_bug);
+    }
+
+    #[test]
+    fn when_a_campaign_is_resumed() {
+        let (dash, dir) = (Some(Path::new("-")), Some(Path::new("seeds")));
+        for (input, auto, there, want) in [
+            (None, false, true, Some(false)),
+            (None, true, false, Some(false)),
+            (None, true, true, Some(true)),
+            (dash, false, false, Some(true)),
+            (dir, true, true, Some(true)),
+            (dir, true, false, None),
+        ] {
+            assert_eq!(
+                resumes(input, auto, there).ok(),
+                want,
+                "{input:?} {auto} {there}"
+            );
+        }
     }
 
     #[test]

@@ -17,18 +17,45 @@ pub struct Folder {
 }
 
 /// What shows that a folder holds a campaign already.
-const MARKERS: [&str; 4] = ["fuzzer_stats", "plot_data", "runs.jsonl", "queue"];
+const MARKERS: [&str; 5] = [
+    "state/checkpoint",
+    "fuzzer_stats",
+    "plot_data",
+    "runs.jsonl",
+    "queue",
+];
 
 impl Folder {
-    /// Makes `out/<instance>/` with its folders, cmdline and crashes/README.txt.
+    /// Makes `out/<instance>/` with its folders, cmdline and crashes/README.txt. The first time only after the campaign's first
+    /// checkpoint is written: a folder without one then holds nothing.
     ///
     /// # Errors
-    /// `HoldsCampaign` when the instance's folder holds one; I/O with the path.
+    /// I/O with the path.
     pub fn create(options: &FuzzOptions, seed: u64) -> Result<Self, FuzzError> {
-        let root = options.out.join(&options.instance);
-        Self::check(&options.out, &options.instance)?;
-        let folder = Folder {
-            root,
+        let folder = Self::of(options, seed);
+        for sub in ["queue", "crashes", "hangs", "runs", "findings"] {
+            let path = folder.root.join(sub);
+            fs::create_dir_all(&path).map_err(io("making the folder", &path))?;
+        }
+        let command = shell_line(&options.command_line);
+        for (file, text) in [
+            ("cmdline", format!("{command}\n")),
+            ("crashes/README.txt", folder.readme(&command)),
+        ] {
+            // Those of a resumed campaign tell how it began.
+            let path = folder.root.join(file);
+            if !path.exists() {
+                write_whole(&path, text.as_bytes())?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// The folder of these options; nothing is made.
+    #[must_use]
+    pub fn of(options: &FuzzOptions, seed: u64) -> Self {
+        Folder {
+            root: options.out.join(&options.instance),
             program: options
                 .command_line
                 .first()
@@ -36,21 +63,13 @@ impl Folder {
                 .unwrap_or_else(|| "warren".into()),
             flags: options.reproduce_flags.clone(),
             seed,
-        };
-        for sub in ["queue", "crashes", "hangs", "runs", "findings"] {
-            let path = folder.root.join(sub);
-            fs::create_dir_all(&path).map_err(io("making the folder", &path))?;
         }
-        let command = shell_line(&options.command_line);
-        write_whole(
-            &folder.root.join("cmdline"),
-            format!("{command}\n").as_bytes(),
-        )?;
-        write_whole(
-            &folder.root.join("crashes/README.txt"),
-            folder.readme(&command).as_bytes(),
-        )?;
-        Ok(folder)
+    }
+
+    /// What shows that an instance's folder holds a campaign.
+    #[must_use]
+    pub fn marker(root: &Path) -> Option<&'static str> {
+        MARKERS.into_iter().find(|m| root.join(m).exists())
     }
 
     /// Whether a new campaign may and can be written there; for a check before a long set-up. Leaves nothing behind.
@@ -59,10 +78,10 @@ impl Folder {
     /// `HoldsCampaign`; I/O with the path when the folder cannot be made or written to.
     pub fn check(out: &Path, instance: &str) -> Result<(), FuzzError> {
         let root = out.join(instance);
-        match MARKERS.iter().find(|m| root.join(m).exists()) {
+        match Self::marker(&root) {
             Some(marker) => Err(FuzzError::HoldsCampaign {
                 folder: root,
-                marker: (*marker).to_owned(),
+                marker: marker.to_owned(),
             }),
             None => writable(&root),
         }
@@ -226,7 +245,7 @@ mod tests {
                 .reproduce(Path::new("x/id:000000,src:000001"))
                 .starts_with("warren replay x/id:000000,src:000001 --paper -s 9 -n 5")
         );
-        match Folder::create(&options, 9) {
+        match Folder::check(&options.out, &options.instance) {
             Err(FuzzError::HoldsCampaign { folder, .. }) => assert!(folder.ends_with("default")),
             other => panic!("{other:?}"),
         }

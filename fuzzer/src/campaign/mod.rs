@@ -9,6 +9,7 @@ pub mod folder;
 pub mod names;
 pub mod run_file;
 pub mod run_line;
+pub mod state;
 pub mod stats;
 
 pub use finding::{Environment, FindingText, write_finding};

@@ -111,11 +111,11 @@ pub mod parked {
         write_whole(&path, &packed)
     }
 
-    /// Reads it and removes the file: memory knows better from now on.
+    /// Reads it. The file stays until the journal says that it was read.
     ///
     /// # Errors
     /// I/O, damage.
-    pub fn take(runs: &Path, id: u64) -> Result<Entry, FuzzError> {
+    pub fn read(runs: &Path, id: u64) -> Result<Entry, FuzzError> {
         let path = path(runs, id);
         let packed = std::fs::read(&path).map_err(io("reading", &path))?;
         let damaged = |why: String| FuzzError::Format {
@@ -123,9 +123,16 @@ pub mod parked {
             why: format!("is damaged: {why}"),
         };
         let plain = zstd::decode_all(&packed[..]).map_err(|e| damaged(e.to_string()))?;
-        let entry = postcard::from_bytes(&plain).map_err(|e| damaged(e.to_string()))?;
-        std::fs::remove_file(&path).map_err(io("removing", &path))?;
-        Ok(entry)
+        postcard::from_bytes(&plain).map_err(|e| damaged(e.to_string()))
+    }
+
+    /// Removes it: memory and journal know better from now on.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn remove(runs: &Path, id: u64) -> Result<(), FuzzError> {
+        let path = path(runs, id);
+        std::fs::remove_file(&path).map_err(io("removing", &path))
     }
 }
 

@@ -1,10 +1,10 @@
 //! `runs.jsonl`: one line for EVERY run, learning, retests and confirmations included.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warren_model::{Judgement, PhaseTimes, RunRecord, Verdict};
 
 /// What a run was made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunRole {
     Learning,

@@ -2,6 +2,7 @@
 //! them. docs/campaign.md says what each means.
 
 use crate::fuzz::InjectedRates;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 /// First line of plot_data.
@@ -9,7 +10,7 @@ pub const PLOT_HEADER: &str = "# relative_time, cycles_done, cur_item, corpus_co
                                saved_crashes, saved_hangs, max_depth, execs_per_sec, total_execs, edges_found\n";
 
 /// A finding as the stats list it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptFinding {
     pub number: u64,
     pub signature: String,

@@ -83,13 +83,16 @@ pub struct FuzzArgs {
     /// Campaign folder (default: out/TARGET)
     #[arg(short = 'o', value_name = "OUT")]
     pub out: Option<PathBuf>,
-    /// End after so many seconds of fuzzing, counted from the first fuzzed run
+    /// `-`: go on with the campaign in OUT, as it was when it ended or was killed
+    #[arg(short = 'i', value_name = "IN")]
+    pub input: Option<PathBuf>,
+    /// End after so many seconds of fuzzing, counted from this start's first fuzzed run
     #[arg(short = 'V', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
-    /// End after so many sequences were tested
+    /// End after so many sequences were tested, in all starts together
     #[arg(short = 'E', value_name = "RUNS", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
-    /// Seed of all random choices (default: from the clock)
+    /// Seed of all random choices (default: from the clock; a campaign that goes on keeps its own)
     #[arg(short = 's', value_name = "SEED")]
     pub seed: Option<u64>,
     /// Limit of one run (default: 20 s or five median fault-free runs, whichever is longer)
@@ -291,7 +294,7 @@ mod tests {
         for sub in top.get_subcommands_mut() {
             all.push_str(&sub.render_long_help().to_string());
         }
-        for absent in ["cmin", "resume", "compare", "__slot", " -j", " -M", " -S"] {
+        for absent in ["cmin", "compare", "__slot", " -j", " -M", " -S"] {
             assert!(!all.contains(absent), "help speaks of `{absent}`");
         }
         for there in [
@@ -325,6 +328,8 @@ mod tests {
             "random-points",
             "--level",
             "2",
+            "-i",
+            "-",
         ])
         .unwrap();
         let Command::Fuzz(f) = cli.command else {
@@ -335,6 +340,7 @@ mod tests {
         assert_eq!(f.strategy, StrategyKind::RandomPoints);
         assert!(!f.faults.partition);
         assert_eq!(f.setup.level, Some(2));
+        assert_eq!(f.input.as_deref(), Some(std::path::Path::new("-")));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::drive::{Drive, Observers};
 use super::engine::campaign;
 use super::options::{FuzzEnd, FuzzError, FuzzOptions};
-use crate::campaign::Folder;
 use libafl::Error;
 use libafl::executors::HasObservers;
 use libafl_bolts::tuples::tuple_list;
@@ -22,7 +21,6 @@ type Sink = Box<dyn FnMut(RunProduct, &mut Observers)>;
 /// # Errors
 /// [`FuzzError::HoldsCampaign`] before anything is run; a cluster that cannot be run or fails without faults; I/O.
 pub fn run(options: FuzzOptions, runner: Runner) -> Result<FuzzEnd, FuzzError> {
-    Folder::check(&options.out, &options.instance)?;
     let judge = Judge::new(runner.rules().clone())
         .map(|j| Arc::new(Mutex::new(j)))
         .map_err(|e| FuzzError::Usage(e.to_string()))?;
@@ -76,5 +74,9 @@ impl Drive for ClusterExecutor<Observers, Sink> {
             .background
             .clone_from(&stacks);
         Ok(stacks)
+    }
+
+    fn take_up_background(&mut self, stacks: &[StackId]) {
+        self.runner_mut().config_mut().background = stacks.to_vec();
     }
 }

@@ -1,13 +1,19 @@
 //! A failing run: is it a finding? Safety stands at once and is replayed for its rate; a liveness failure must show again in 2 of 3
 //! replays; a hang was repeated by the stage already. What stands is saved: crashes/ or hangs/, findings/<nnnnnn>/. A liveness
 //! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed.
+//!
+//! A failing run is first written down as owed (`owe`), then decided on step by step (`decide`), each step with its record in the
+//! journal: a campaign that is resumed goes on with the step that was cut off.
 
 use super::State;
 use super::drive::{Drive, Observers};
 use super::options::{EndReason, FuzzError};
+use super::owed::{self, Seen};
+use super::saved::Owed;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{execute, given_up, line};
+use crate::campaign::state::hook;
 use crate::campaign::{EntryName, FindingText, KeptFinding, RunRole, folder, names, write_finding};
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
@@ -17,50 +23,37 @@ use libafl::state::{HasCorpus, HasExecutions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warren_feedback::SavedBugs;
-use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, Stage};
+use warren_model::{Failure, FailureKind, FaultSequence, Stage};
 
 /// Replays of a finding.
 const REPLAYS: u32 = 3;
 /// Replays in which a liveness failure must show again.
 const NEEDED: u32 = 2;
 
-/// What was seen, before replays overwrite the observers.
-struct Seen {
-    product: RunProduct,
-    judgement: Judgement,
-    failure: Failure,
-    why: String,
-    execs: u64,
-    at_ms: u64,
-    seed_run: Option<u64>,
-}
-
-/// Decides on the run in the observers, which failed and is to be saved.
+/// The run in the observers failed and is to be saved: it is written down. The next record says so.
 ///
 /// # Errors
-/// I/O; the cluster cannot be run any more.
-pub fn failing_run<E, EM, Z>(
+/// I/O, with the path.
+pub fn owe<E>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
+    executor: &E,
     state: &mut State,
-    manager: &mut EM,
     why: &str,
 ) -> Result<(), FuzzError>
 where
     E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
 {
-    let seen = {
-        let observers = executor.observers();
-        let run = &observers.1.0;
-        let Some(failure) = state
-            .metadata_or_insert_with(SavedBugs::default)
-            .fresh(run.judgement())
-        else {
-            return Ok(());
-        };
-        Seen {
+    let observers = executor.observers();
+    let run = &observers.1.0;
+    let Some(failure) = state
+        .metadata_or_insert_with(SavedBugs::default)
+        .fresh(run.judgement())
+    else {
+        return Ok(());
+    };
+    owed::write(
+        session.folder.root(),
+        &Seen {
             product: run.product().clone(),
             judgement: run.judgement().clone(),
             failure: failure.clone(),
@@ -68,40 +61,119 @@ where
             execs: *state.executions(),
             at_ms: session.clock.fuzz_ms(),
             seed_run: state.corpus().current().map(|id| usize::from(id) as u64),
-        }
+        },
+    )?;
+    hook::point("owed");
+    session.owed = Some(Owed::default());
+    Ok(())
+}
+
+/// Decides on the failing run that is owed a decision, if there is one. Where Ctrl-C ends it, the rest is owed still.
+///
+/// # Errors
+/// I/O; the cluster cannot be run any more.
+pub fn decide<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+) -> Result<(), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>,
+{
+    let Some(owed) = session.owed.clone() else {
+        return Ok(());
     };
+    let seen = owed::read(session.folder.root())?;
     let signature = seen.failure.signature.clone();
-    if session.standing.contains(&signature) {
+    if owed.stood.is_none() && session.standing.contains(&signature) {
         // One more of a bug that stands: its sequence is kept, its story is told already.
         save_sequence(session, state, &seen)?;
-        return Ok(());
+        return settled(session, state);
     }
     match seen.failure.kind {
         FailureKind::Hang => {
             let rate = rate_text(&seen, 1, 1);
-            stand(session, state, &seen, 1, 1, Some(&rate)).map(drop)
+            stand(session, state, &seen, 1, 1, Some(&rate))?;
+            settled(session, state)
         }
         FailureKind::Safety => {
-            let path = stand(session, state, &seen, 0, 0, None)?;
+            if owed.stood.is_none() {
+                stand_owed(session, state, &seen, 0, 0, None)?;
+            }
             let (k, n) = replay(session, fuzzer, executor, state, manager, &seen)?;
-            rate(session, &seen, &path, k, n)
+            rate(session, &seen, k, n)?;
+            if n < REPLAYS && session.stopping() {
+                return Ok(());
+            }
+            settled(session, state)
         }
         FailureKind::Liveness => {
             let (k, n) = replay(session, fuzzer, executor, state, manager, &seen)?;
-            let rate = match outcome(k, n) {
-                Replayed::Stands => rate_text(&seen, k, n),
+            if owed.stood.is_some() {
+                // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is.
+                rate(session, &seen, k, n)?;
+                return if n < REPLAYS && session.stopping() {
+                    Ok(())
+                } else {
+                    settled(session, state)
+                };
+            }
+            match outcome(k, n) {
+                Replayed::Stands => {
+                    let rate = rate_text(&seen, k, n);
+                    stand(session, state, &seen, k, n, Some(&rate))?;
+                    settled(session, state)
+                }
                 // Only Ctrl-C leaves it open: what was seen must not be lost with the campaign.
-                Replayed::Open => format!(
-                    "no: replaying was cut short after {n} of {REPLAYS} replays, in {k} of which it showed again"
-                ),
+                Replayed::Open => {
+                    let rate = format!(
+                        "no: replaying was cut short after {n} of {REPLAYS} replays, in {k} of which it showed again"
+                    );
+                    stand_owed(session, state, &seen, k, n, Some(&rate))?;
+                    // Key `n` wants no more of it, in this process and in later ones.
+                    if session.stopping() {
+                        return Ok(());
+                    }
+                    settled(session, state)
+                }
                 Replayed::Falls => {
                     not_confirmed(session, &seen, k, n);
-                    return Ok(());
+                    settled(session, state)
                 }
-            };
-            stand(session, state, &seen, k, n, Some(&rate)).map(drop)
+            }
         }
     }
+}
+
+/// It stands, and something about it is owed still.
+fn stand_owed(
+    session: &mut Session,
+    state: &mut State,
+    seen: &Seen,
+    k: u32,
+    n: u32,
+    rate: Option<&str>,
+) -> Result<(), FuzzError> {
+    let path = stand(session, state, seen, k, n, rate)?;
+    let number = session.findings.last().map_or(0, |f| f.number);
+    let name = path
+        .file_name()
+        .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    if let Some(owed) = session.owed.as_mut() {
+        owed.stood = Some((number, name));
+    }
+    session.commit(state)
+}
+
+/// Nothing is owed any more.
+fn settled(session: &mut Session, state: &mut State) -> Result<(), FuzzError> {
+    session.owed = None;
+    hook::point("decided");
+    session.commit(state)?;
+    owed::remove(session.folder.root())
 }
 
 /// What its replays make of a liveness failure.
@@ -139,7 +211,7 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) {
     session.find("unknown", text);
 }
 
-/// Replays what really happened; answers (showed again, replays made).
+/// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all.
 fn replay<E, EM, Z>(
     session: &mut Session,
     fuzzer: &mut Z,
@@ -155,8 +227,12 @@ where
     let sequence = happened(seen);
     let limit = session.limits.run;
     let durable = seen.failure.stage == Stage::Durable;
-    let (mut k, mut n) = (0, 0);
-    let mut voids = 0;
+    let Owed {
+        mut k,
+        mut n,
+        mut voids,
+        ..
+    } = session.owed.clone().unwrap_or_default();
     while n < REPLAYS && !session.stopping() {
         session.show_current(CurrentRun {
             doing: format!("confirming {}/{REPLAYS}", n + 1),
@@ -180,15 +256,19 @@ where
         session.run_ended(&written)?;
         if run.judgement().void.is_some() && voids < REPLAYS {
             voids += 1;
-            continue;
+        } else {
+            n += 1;
+            k += u32::from(
+                run.judgement()
+                    .failures
+                    .iter()
+                    .any(|f| f.signature == seen.failure.signature),
+            );
         }
-        n += 1;
-        k += u32::from(
-            run.judgement()
-                .failures
-                .iter()
-                .any(|f| f.signature == seen.failure.signature),
-        );
+        if let Some(owed) = session.owed.as_mut() {
+            (owed.k, owed.n, owed.voids) = (k, n, voids);
+        }
+        session.commit(state)?;
         session.publish(state, false)?;
     }
     Ok((k, n))
@@ -238,6 +318,7 @@ fn save_sequence(
     let sub = if hang { "hangs" } else { "crashes" };
     let path = session.folder.root().join(sub).join(name.to_string());
     folder::write_whole(&path, sequence.to_text().as_bytes())?;
+    hook::point("saved-sequence");
     state
         .metadata_or_insert_with(SavedBugs::default)
         .save(&seen.failure.signature);
@@ -266,6 +347,7 @@ fn stand(
     });
     let story = rate.unwrap_or("stands by its evidence, not replayed yet");
     write_story(session, seen, number, &path, story)?;
+    hook::point("finding");
     let headline = crate::campaign::finding::headline(&seen.failure);
     session.say(format!(
         "FINDING {number:06}: {headline}: {}",
@@ -298,15 +380,23 @@ fn stand(
 }
 
 /// The rate of a finding that stood before it was replayed.
-fn rate(session: &mut Session, seen: &Seen, path: &Path, k: u32, n: u32) -> Result<(), FuzzError> {
-    let Some(finding) = session.findings.last_mut() else {
+fn rate(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzError> {
+    let stood = session.owed.as_ref().and_then(|o| o.stood.clone());
+    let Some((number, name)) = stood else {
         return Ok(());
     };
-    (finding.k, finding.n) = (k, n);
-    let number = finding.number;
+    if let Some(finding) = session.findings.iter_mut().find(|f| f.number == number) {
+        (finding.k, finding.n) = (k, n);
+    }
     let text = rate_text(seen, k, n);
     session.say(format!("  confirmed: {text}"));
-    write_story(session, seen, number, path, &text)
+    let sub = if seen.failure.kind == FailureKind::Hang {
+        "hangs"
+    } else {
+        "crashes"
+    };
+    let path = session.folder.root().join(sub).join(name);
+    write_story(session, seen, number, &path, &text)
 }
 
 fn rate_text(seen: &Seen, k: u32, n: u32) -> String {

@@ -32,6 +32,9 @@ pub trait Drive {
     /// # Errors
     /// The cluster could not be run.
     fn learn_background(&mut self) -> Result<Vec<StackId>, Error>;
+
+    /// Takes up the background stacks that an earlier process of this campaign learned.
+    fn take_up_background(&mut self, stacks: &[StackId]);
 }
 
 /// Limits of a run, from the learning runs (design, section 7, Numbers).

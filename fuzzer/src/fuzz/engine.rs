@@ -4,20 +4,23 @@
 use super::drive::{Drive, Observers};
 use super::learn::learn;
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions};
+use super::saved::{Whole, check_resume, identity, read_back};
 use super::session::Session;
 use super::stage::FuzzStage;
 use super::store::StoreFeedback;
-use super::{SharedSnapshot, State};
-use crate::campaign::Folder;
+use super::{SharedSnapshot, State, StrategyKind};
+use crate::campaign::state::{Lock, Store};
+use crate::campaign::{Folder, StoredRun};
+use crate::search::children::serving_since;
 use crate::search::{NextRun, Queue, SearchScheduler, XoRand};
-use libafl::corpus::{InMemoryCorpus, InMemoryOnDiskCorpus};
+use libafl::corpus::{Corpus, InMemoryCorpus};
 use libafl::events::SimpleEventManager;
 use libafl::executors::{Executor, HasObservers};
 use libafl::feedbacks::EagerOrFeedback;
 use libafl::fuzzer::NopInputFilter;
 use libafl::inputs::BytesInputConverter;
 use libafl::monitors::{Monitor, stats::ClientStatsManager};
-use libafl::state::StdState;
+use libafl::state::{HasCorpus, StdState};
 use libafl::{Error, Fuzzer, HasMetadata, StdFuzzer};
 use libafl_bolts::ClientId;
 use libafl_bolts::tuples::tuple_list;
@@ -53,10 +56,12 @@ impl Monitor for ToSnapshot {
     }
 }
 
-/// Runs a campaign on an executor whose run observer judges by `judge`.
+/// Runs a campaign on an executor whose run observer judges by `judge`: a new one, or with `options.resume` the one that is in the
+/// folder.
 ///
 /// # Errors
-/// [`FuzzError`]: the folder holds a campaign, the cluster cannot be run, learning fails, I/O.
+/// [`FuzzError`]: the folder holds a campaign that is not to be resumed, or none that can be; another process writes it; the
+/// cluster cannot be run, learning fails, I/O.
 pub fn campaign<E>(
     options: FuzzOptions,
     mut executor: E,
@@ -65,44 +70,76 @@ pub fn campaign<E>(
 where
     E: HasObservers<Observers = Observers> + Drive + Executor<Manager, FaultSequence, State, Std>,
 {
-    let seed = options.seed.unwrap_or_else(clock_seed);
-    let folder = Folder::create(&options, seed)?;
+    let root = options.out.join(&options.instance);
+    if options.resume {
+        check_resume(&options)?;
+    } else {
+        Folder::check(&options.out, &options.instance)?;
+    }
+    // Held until this function ends; then asked again, for a campaign that began in between.
+    let _lock = Lock::take(&root)?;
     let snapshot = options.snapshot.clone();
-    let mut session = Session::new(options, folder.clone(), seed);
+    let saved = if options.resume {
+        let say = |line| snapshot.with(|s| s.lines.push(line));
+        Some(read_back(&Folder::of(&options, 0), say)?)
+    } else {
+        Folder::check(&options.out, &options.instance)?;
+        None
+    };
+    let seed = match &saved {
+        Some((_, whole)) => whole.seed,
+        None => options.seed.unwrap_or_else(clock_seed),
+    };
+    let folder = Folder::of(&options, seed);
+    let mut session = Session::new(options, folder.clone(), seed, judge.clone());
     let mut feedback = Kept::new(
         KeepFeedback::new(),
         StoreFeedback::new(folder.clone(), session.clock.clone()),
     );
     let mut objective = VerdictObjective::new();
-    let corpus =
-        InMemoryOnDiskCorpus::with_meta_format_and_prefix(folder.queue(), None, None, false)?;
     let mut state: State = StdState::new(
         XoRand::new(seed),
-        corpus,
+        InMemoryCorpus::new(),
         InMemoryCorpus::new(),
         &mut feedback,
         &mut objective,
     )?;
     state.add_metadata(Queue::default());
     state.add_metadata(NextRun::default());
+    match saved {
+        Some((store, whole)) => resume(&mut session, &mut state, &mut executor, store, whole)?,
+        None => {
+            let whole = session.whole(&state)?;
+            session.store = Some(Store::create(&root, identity(&session.options), &whole)?);
+        }
+    }
+    Folder::create(&session.options, seed)?;
     let scheduler = SearchScheduler::new(session.options.strategy);
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
 
-    let learned = learn(
-        &mut session,
-        &mut fuzzer,
-        &mut executor,
-        &mut state,
-        &mut manager,
-        judge,
-    );
+    let learned = if session.learnt.done {
+        Ok(())
+    } else {
+        learn(
+            &mut session,
+            &mut fuzzer,
+            &mut executor,
+            &mut state,
+            &mut manager,
+            judge,
+        )
+    };
     let mut stages = tuple_list!(FuzzStage {
         session,
         judge: judge.clone(),
     });
     let result = learned.and_then(|()| {
         stages.0.session.begin_fuzzing();
+        // What a kill or Ctrl-C cut off comes first: a failing run to decide on.
+        stages
+            .0
+            .decide(&mut fuzzer, &mut executor, &mut state, &mut manager)?;
         run_loop(
             &mut stages,
             &mut fuzzer,
@@ -128,6 +165,45 @@ where
     })
 }
 
+/// Takes up the state of an earlier process.
+fn resume<E: Drive>(
+    session: &mut Session,
+    state: &mut State,
+    executor: &mut E,
+    store: Store,
+    whole: Whole,
+) -> Result<(), FuzzError> {
+    if let Some(asked) = session.options.seed.filter(|s| *s != whole.seed) {
+        session.say(format!(
+            "-s {asked} is passed over: the campaign goes on with its own random state (seed {})",
+            whole.seed
+        ));
+    }
+    if whole.map_size > 0 && whole.map_size as usize != executor.map_size() {
+        executor.resize_map(whole.map_size as usize);
+    }
+    let judge = session.judge_handle();
+    session.take_up(state, whole, &judge)?;
+    session.store = Some(store);
+    if let Some(stacks) = &session.learnt.background {
+        executor.take_up_background(stacks);
+    }
+    if session.learnt.done && session.options.strategy == StrategyKind::RandomPoints {
+        let root = StoredRun::read(&session.folder.runs(), 0)?;
+        session.root_serving_ns = serving_since(&root.record);
+        session.root = root.trace;
+    }
+    session.say(format!(
+        "resuming: {} runs, {} sequences tested, {} kept, {} findings, {} s of fuzzing",
+        session.execs(state),
+        session.counts.sequences,
+        state.corpus().count(),
+        session.findings.len(),
+        session.clock.fuzz_time().as_secs()
+    ));
+    Ok(())
+}
+
 /// Until a limit, the stop flag, a finding with `--exit-on-bug`, or exhaustion.
 fn run_loop<E>(
     stages: &mut (FuzzStage, ()),
@@ -144,8 +220,14 @@ where
         if let Some(reason) = due(session) {
             return Ok(reason);
         }
-        match fuzzer.fuzz_one(stages, executor, state, manager) {
-            Ok(_) => {}
+        // A sequence whose last run told nothing is run again before anything new is picked.
+        let went = if stages.0.session.job.is_some() {
+            stages.0.again(fuzzer, executor, state, manager)
+        } else {
+            fuzzer.fuzz_one(stages, executor, state, manager).map(drop)
+        };
+        match went {
+            Ok(()) => {}
             Err(Error::Empty(..)) => {
                 stages.0.session.say(
                     "exhausted: every child of every kept run was tried (or has too many faults)"
@@ -166,7 +248,7 @@ fn due(session: &Session) -> Option<EndReason> {
         Some(EndReason::Stopped)
     } else if let Some(end) = session.end {
         Some(end)
-    } else if o.max_time.is_some_and(|t| session.clock.fuzz_time() >= t) {
+    } else if o.max_time.is_some_and(|t| session.clock.here() >= t) {
         Some(EndReason::TimeLimit)
     } else if o
         .max_sequences

@@ -3,9 +3,10 @@
 
 use super::drive::{Drive, Limits, Observers};
 use super::options::FuzzError;
+use super::saved::Learnt;
 use super::session::{STOPPED, Session, edges_found};
 use super::snapshot::CurrentRun;
-use super::stage::{add_seed, drawing, execute, line, set_options, test_stacks};
+use super::stage::{add_seed, drawing, execute, line, set_options, take_entry, test_stacks};
 use super::{State, StrategyKind};
 use crate::campaign::RunRole;
 use crate::search::children::serving_since;
@@ -43,12 +44,25 @@ where
     Z: ExecutesInput<E, EM, FaultSequence, State>
         + ExecutionProcessor<EM, FaultSequence, Observers, State>,
 {
-    background(session, executor)?;
+    if session.learnt.background.is_none() {
+        background(session, executor)?;
+        session.commit_whole(state)?;
+    }
     let wanted = session.options.learning_runs.max(1);
     let empty = FaultSequence::empty(&session.options.target);
     let limit = session.options.run_limit.unwrap_or(FIRST_LIMIT);
-    let (mut totals, mut tests, mut maps) = (Vec::new(), Vec::new(), Vec::<Vec<u8>>::new());
-    let mut wrong: Vec<String> = Vec::new();
+    // Of an earlier process, when that was cut off while it learned. The last run is never among them: see the end.
+    let Learnt {
+        mut totals,
+        mut tests,
+        mut maps,
+        mut wrong,
+        ..
+    } = session.learnt.clone();
+    // The last one must be made here: the root of the search is made of what it leaves in the observers.
+    totals.truncate(wanted - 1);
+    tests.truncate(wanted - 1);
+    maps.truncate(wanted - 1);
     let mut last_kind = None;
     while totals.len() < wanted {
         if session.stopping() {
@@ -79,6 +93,8 @@ where
         if let Some(why) = unusable(run.judgement(), run.record().timed_out) {
             session.say(format!("learning: a fault-free run is not usable: {why}"));
             wrong.push(why);
+            session.learnt.wrong.clone_from(&wrong);
+            session.commit_whole(state)?;
             if wrong.len() > MAY_FAIL {
                 return Err(FuzzError::Learning(format!(
                     "{} fault-free runs were not usable, so nothing could be told from a run with faults:\n  {}\n  see {}; \
@@ -104,6 +120,13 @@ where
             ));
             executor.resize_map(size);
             (totals, tests, maps) = (Vec::new(), Vec::new(), Vec::new());
+            session.map_size = size;
+            session.learnt = Learnt {
+                background: session.learnt.background.take(),
+                wrong: wrong.clone(),
+                ..Learnt::default()
+            };
+            session.commit_whole(state)?;
             continue;
         }
         judge
@@ -123,6 +146,13 @@ where
         maps.push(map);
         last_kind = Some(kind);
         session.publish(state, false)?;
+        if totals.len() < wanted {
+            session.map_size = executor.map_size();
+            let learnt = &mut session.learnt;
+            (learnt.totals, learnt.tests) = (totals.clone(), tests.clone());
+            learnt.maps.clone_from(&maps);
+            session.commit_whole(state)?;
+        }
     }
     session.map_size = executor.map_size();
     session.limits = Limits::from_learning(&totals, &tests, session.options.run_limit);
@@ -160,7 +190,11 @@ where
             add_seed(state, usize::from(id) as u64, run, &info, &drawing, &stacks)?;
         }
     }
-    Ok(())
+    session.redo.queue = Some(take_entry(state, id)?);
+    session.learning = session.learning_so_far();
+    session.learnt.done = true;
+    session.learnt.maps = Vec::new();
+    session.commit_whole(state)
 }
 
 /// What must be known before the first run counts: background stacks, and how links can be cut.
@@ -186,6 +220,7 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
         }
     };
     session.say(format!("background: {} stacks", stacks.len()));
+    session.learnt.background = Some(stacks);
     if session.options.faults.partition
         && let Err(why) = executor.kernel_cuts()
     {

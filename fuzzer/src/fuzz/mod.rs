@@ -4,10 +4,14 @@
 
 mod cluster;
 mod confirm;
+mod counts;
 mod drive;
 mod engine;
+mod kept;
 mod learn;
 mod options;
+mod owed;
+mod saved;
 mod session;
 mod snapshot;
 mod stage;
@@ -19,18 +23,16 @@ pub use cluster::run;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
 pub use options::{EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, StrategyKind};
+pub use saved::{check_resume, identity};
 pub use session::describe;
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
 
 use crate::search::XoRand;
-use libafl::corpus::{InMemoryCorpus, InMemoryOnDiskCorpus};
+use libafl::corpus::InMemoryCorpus;
 use libafl::state::StdState;
 use warren_model::FaultSequence;
 
-/// LibAFL's state: kept runs on disk under AFL's names, failing runs in memory (the campaign writes what stands).
-pub type State = StdState<
-    InMemoryOnDiskCorpus<FaultSequence>,
-    FaultSequence,
-    XoRand,
-    InMemoryCorpus<FaultSequence>,
->;
+/// LibAFL's state. Its corpora hold no inputs: kept runs lie in runs/, their entries in queue/ are written after the journal's record
+/// (campaign/state), and the campaign writes those failing runs that stand.
+pub type State =
+    StdState<InMemoryCorpus<FaultSequence>, FaultSequence, XoRand, InMemoryCorpus<FaultSequence>>;

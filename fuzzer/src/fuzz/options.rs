@@ -45,9 +45,9 @@ pub struct FuzzOptions {
     pub seed: Option<u64>,
     /// `-t`: limit of one run; none = max(20 s, 5 x the median fault-free run).
     pub run_limit: Option<Duration>,
-    /// `-V`: seconds of fuzzing, from the first fuzzed run.
+    /// `-V`: seconds of fuzzing, from the first fuzzed run of this process.
     pub max_time: Option<Duration>,
-    /// `-E`: sequences tested, every try once.
+    /// `-E`: sequences tested, every try once, over the whole campaign.
     pub max_sequences: Option<u64>,
     pub exit_on_bug: bool,
     /// Most classes of untested children in memory; the rest lies in runs/. Not a flag: tests lower it.
@@ -62,6 +62,10 @@ pub struct FuzzOptions {
     pub reproduce_flags: Vec<String>,
     /// Versions and machine, for the findings' folders.
     pub environment: Environment,
+    /// `-i -`: go on with the campaign that is in the folder.
+    pub resume: bool,
+    /// What else makes a campaign this one and not another: name and value (target version, agent, ...).
+    pub identity: Vec<(String, String)>,
     /// First Ctrl-C sets it; honoured within a second.
     pub stop: Arc<AtomicBool>,
     /// Written here for the screen.
@@ -107,7 +111,7 @@ pub struct FuzzEnd {
 pub enum FuzzError {
     /// The CLI exits 2.
     #[error(
-        "{folder} already holds a campaign; choose another folder with -o or remove it ({marker} is there)"
+        "{folder} already holds a campaign ({marker} is there)\n  go on with it by `-i -` or WARREN_AUTORESUME=1, choose another folder with -o, or remove it"
     )]
     HoldsCampaign { folder: PathBuf, marker: String },
     /// The CLI exits 2.
@@ -256,6 +260,8 @@ impl FuzzOptions {
             command_line: Vec::new(),
             reproduce_flags: Vec::new(),
             environment: Environment::default(),
+            resume: false,
+            identity: Vec::new(),
             stop: Arc::default(),
             snapshot: SharedSnapshot::default(),
         }

@@ -1,162 +1,27 @@
 //! What a campaign counts and tells while it goes on: figures for fuzzer_stats and plot_data, the snapshot for the screen, the
 //! lines of runs.jsonl. Written by the stage and by learning; decides nothing.
 
+pub use super::counts::{Clock, Counts};
 use super::drive::Limits;
 use super::options::{EndReason, FuzzError, FuzzOptions};
+use super::saved::{Job, Learnt, News, Owed, Redo};
 use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
 use super::{SharedSnapshot, State};
+use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb};
 use crate::campaign::{Figures, Folder, KeptFinding, RunLine, folder};
 use crate::search::Queue;
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::state::{HasCorpus, HasExecutions};
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use warren_feedback::KnownSlots;
-use warren_model::{Fault, FaultSequence, Judgement, PhaseTimes, RunRecord, Trace, Verdict};
-
-/// When fuzzing began; shared by session and store.
-#[derive(Clone, Debug, Default)]
-pub struct Clock(Rc<Cell<Option<Instant>>>);
-
-impl Clock {
-    /// The first fuzzed run begins.
-    pub fn start(&self) {
-        self.0.set(Some(Instant::now()));
-    }
-
-    /// A pause of the user's is no fuzzing time.
-    pub fn shift(&self, pause: Duration) {
-        self.0.set(self.0.get().map(|t| t + pause));
-    }
-
-    /// Fuzzing time so far; zero in learning.
-    #[must_use]
-    pub fn fuzz_time(&self) -> Duration {
-        self.0.get().map_or(Duration::ZERO, |t| t.elapsed())
-    }
-
-    /// The same in ms.
-    #[must_use]
-    pub fn fuzz_ms(&self) -> u64 {
-        u64::try_from(self.fuzz_time().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// When it began.
-    #[must_use]
-    pub fn started(&self) -> Option<Instant> {
-        self.0.get()
-    }
-}
+use warren_feedback::{Judge, KnownSlots};
+use warren_model::{FaultSequence, Trace};
 
 /// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
 pub const STOPPED: &str = "stopped";
-
-/// Plain counts.
-#[derive(Clone, Debug, Default)]
-pub struct Counts {
-    pub sequences: u64,
-    pub learning_runs: u64,
-    pub rates: InjectedRates,
-    /// `one_fault_<reason>` and `longer_<reason>`, of first tries: together asked minus full.
-    pub not_injected: BTreeMap<String, u64>,
-    pub with_reboot: u64,
-    pub with_partition: u64,
-    pub failing: u64,
-    pub unknowns: u64,
-    pub voids: u64,
-    /// Runs cut off by Ctrl-C.
-    pub stopped: u64,
-    pub timeouts: u64,
-    pub durable: u64,
-    pub kept: u64,
-    pub max_depth: u64,
-    pub slowest_ms: u64,
-    pub saved_crashes: u64,
-    pub saved_hangs: u64,
-    pub execs_at_crash: u64,
-    /// Fuzzing ms of the last of each.
-    pub last_find: Option<u64>,
-    pub last_crash: Option<u64>,
-    pub last_hang: Option<u64>,
-    /// Sums of phase times over tested sequences, and of how many: a void run has no times worth a mean.
-    phase_sums: PhaseTimes,
-    timed: u64,
-}
-
-impl Counts {
-    /// A sequence was tested: its last run (retests replaced earlier ones).
-    pub fn tested(&mut self, record: &RunRecord, judgement: &Judgement, first_try: bool) {
-        self.sequences += 1;
-        let asked = record.sequence.as_ref().map_or(0, |s| s.faults.len());
-        let full = record.not_injected.is_none();
-        if first_try {
-            let length = if asked <= 1 { "one_fault" } else { "longer" };
-            if let Some(n) = &record.not_injected {
-                let key = format!("{length}_{}", n.reason);
-                *self.not_injected.entry(key).or_default() += 1;
-            }
-            let (of, done) = if asked <= 1 {
-                (
-                    &mut self.rates.one_fault_asked,
-                    &mut self.rates.one_fault_full,
-                )
-            } else {
-                (&mut self.rates.longer_asked, &mut self.rates.longer_full)
-            };
-            *of += 1;
-            *done += u64::from(full);
-            if full {
-                self.rates.drift += u64::from(record.injected.iter().any(|i| i.drift.is_some()));
-                self.rates.late += u64::from(record.injected.iter().any(|i| i.late));
-            }
-        }
-        let any = |f: fn(&Fault) -> bool| record.injected.iter().any(|i| f(&i.matched.fault));
-        self.with_reboot += u64::from(any(|f| matches!(f, Fault::Reboot { .. })));
-        self.with_partition += u64::from(any(|f| matches!(f, Fault::PartitionStart { .. })));
-        self.failing += u64::from(judgement.verdict == Verdict::Fail);
-        self.unknowns +=
-            u64::from(judgement.verdict == Verdict::Unknown && judgement.void.is_none());
-        self.max_depth = self.max_depth.max(record.injected.len() as u64);
-        self.timed += 1;
-        let (sum, t) = (&mut self.phase_sums, &record.times);
-        for (s, v) in [
-            (&mut sum.slot, t.slot),
-            (&mut sum.start, t.start),
-            (&mut sum.setup, t.setup),
-            (&mut sum.test, t.test),
-            (&mut sum.degraded, t.degraded),
-            (&mut sum.heal, t.heal),
-            (&mut sum.finale, t.finale),
-            (&mut sum.collect, t.collect),
-            (&mut sum.total, t.total),
-        ] {
-            *s += v;
-        }
-    }
-
-    /// Mean ms of each phase over tested sequences that were not void.
-    #[must_use]
-    pub fn phase_means(&self) -> Vec<(String, u64)> {
-        let s = &self.phase_sums;
-        [
-            ("slot", s.slot),
-            ("start", s.start),
-            ("setup", s.setup),
-            ("test", s.test),
-            ("degraded", s.degraded),
-            ("heal", s.heal),
-            ("final", s.finale),
-            ("collect", s.collect),
-            ("total", s.total),
-        ]
-        .map(|(name, sum)| (name.to_owned(), sum.checked_div(self.timed).unwrap_or(0)))
-        .to_vec()
-    }
-}
 
 /// The campaign as it stands.
 pub struct Session {
@@ -190,6 +55,20 @@ pub struct Session {
     pub end: Option<EndReason>,
     /// The true cause behind an error LibAFL carries.
     pub error: Option<FuzzError>,
+    /// This process goes on where another one ended.
+    pub resumed: bool,
+    pub learnt: Learnt,
+    /// A sequence that is to be run again, and a failing run that is to be decided on.
+    pub job: Option<Job>,
+    pub owed: Option<Owed>,
+    /// What the next record of the journal will say (saved.rs).
+    pub redo: Redo,
+    pub news: News,
+    pub templates: usize,
+    /// Runs that Ctrl-C cut off: one at most, and a second one in a confirmation.
+    pub cut_off: u64,
+    pub store: Option<Store>,
+    judge: Arc<Mutex<Judge>>,
     started: Instant,
     start_unix: u64,
     recent: VecDeque<Instant>,
@@ -199,7 +78,7 @@ pub struct Session {
 impl Session {
     /// A campaign that has not run anything yet.
     #[must_use]
-    pub fn new(options: FuzzOptions, folder: Folder, seed: u64) -> Self {
+    pub fn new(options: FuzzOptions, folder: Folder, seed: u64, judge: Arc<Mutex<Judge>>) -> Self {
         let snapshot = options.snapshot.clone();
         snapshot.with(|s| {
             s.target.clone_from(&options.target);
@@ -233,11 +112,32 @@ impl Session {
             learning: Duration::ZERO,
             end: None,
             error: None,
+            resumed: false,
+            learnt: Learnt::default(),
+            job: None,
+            owed: None,
+            redo: Redo::default(),
+            news: News::default(),
+            templates: 0,
+            cut_off: 0,
+            store: None,
+            judge,
             started: Instant::now(),
             start_unix: unix_now(),
             recent: VecDeque::new(),
             written: None,
         }
+    }
+
+    /// The judge of the campaign. A panic elsewhere leaves it whole.
+    pub fn judge(&self) -> MutexGuard<'_, Judge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, shared.
+    #[must_use]
+    pub fn judge_handle(&self) -> Arc<Mutex<Judge>> {
+        self.judge.clone()
     }
 
     /// The snapshot for the screen.
@@ -272,10 +172,11 @@ impl Session {
     }
 
     /// The user held the campaign up for so long: no fuzzing time.
-    pub fn paused(&self, pause: Duration) {
+    pub fn paused(&mut self, pause: Duration) {
         if !pause.is_zero() {
             self.clock.shift(pause);
-            let at = self.clock.started();
+            self.start_unix += pause.as_secs();
+            let at = self.clock.started_all();
             self.snapshot().with(|s| {
                 s.fuzz_started = at;
                 s.current.since = Some(Instant::now());
@@ -283,12 +184,21 @@ impl Session {
         }
     }
 
-    /// Learning is over: `-V`, `-E`, run time and rates count from here.
+    /// Time spent on learning, over all processes.
+    #[must_use]
+    pub fn learning_so_far(&self) -> Duration {
+        if self.learnt.done {
+            self.learning
+        } else {
+            self.learning + self.started.elapsed()
+        }
+    }
+
+    /// Learning is over: `-V`, run time and rates count from here.
     pub fn begin_fuzzing(&mut self) {
-        self.learning = self.started.elapsed();
         self.clock.start();
-        self.start_unix = unix_now();
-        let (learning_ms, at) = (ms(self.learning), self.clock.started());
+        self.start_unix = unix_now().saturating_sub(self.clock.fuzz_time().as_secs());
+        let (learning_ms, at) = (ms(self.learning), self.clock.started_all());
         self.snapshot().with(|s| {
             s.learning = false;
             s.learning_ms = learning_ms;
@@ -304,16 +214,22 @@ impl Session {
         });
     }
 
-    /// One run has ended: its line is written. Every run passes here once.
+    /// One run has ended: it is counted, and its line is written by the next [`Session::commit`]. Every run passes here once. One
+    /// that Ctrl-C cut off has its line at once and counts nowhere: it is in no record.
     ///
     /// # Errors
     /// I/O, with the path.
     pub fn run_ended(&mut self, line: &RunLine<'_>) -> Result<(), FuzzError> {
         let now = Instant::now();
-        let file = self.folder.root().join("runs.jsonl");
+        if line.void == Some(STOPPED) && self.stopping() {
+            self.cut_off += 1;
+            let file = self.folder.root().join("runs.jsonl");
+            return folder::append(&file, &line.to_text());
+        }
         if line.void == Some(STOPPED) {
             self.counts.stopped += 1;
-            return folder::append(&file, &line.to_text());
+            self.redo.line = line.to_text();
+            return Ok(());
         }
         self.counts.slowest_ms = self.counts.slowest_ms.max(line.times_ms.total);
         self.counts.voids += u64::from(line.void.is_some());
@@ -327,13 +243,16 @@ impl Session {
         {
             self.recent.pop_front();
         }
-        folder::append(&file, &line.to_text())
+        self.redo.line = line.to_text();
+        Ok(())
     }
 
     /// Runs that ended by themselves: LibAFL counts one that Ctrl-C cut off, too.
     #[must_use]
     pub fn execs(&self, state: &State) -> u64 {
-        state.executions().saturating_sub(self.counts.stopped)
+        state
+            .executions()
+            .saturating_sub(self.counts.stopped + self.cut_off)
     }
 
     /// Findings that are no hangs.
@@ -423,7 +342,7 @@ impl Session {
             figures.stats().as_bytes(),
         )?;
         let plot = self.folder.root().join("plot_data");
-        if self.written.is_none() {
+        if !plot.exists() {
             folder::write_whole(&plot, PLOT_HEADER.as_bytes())?;
         }
         folder::append(&plot, &figures.plot_line())?;
@@ -452,7 +371,7 @@ impl Session {
     }
 
     fn execs_last_minute(&self) -> f64 {
-        let window = self.clock.fuzz_time().as_secs_f64().min(60.0);
+        let window = self.clock.here().as_secs_f64().min(60.0);
         let recent = self
             .recent
             .iter()

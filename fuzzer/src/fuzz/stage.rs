@@ -3,15 +3,16 @@
 
 use super::confirm;
 use super::drive::{Drive, Observers};
+pub use super::kept::{add_seed, drawing, identity, seed_of, take_entry, test_stacks};
+use super::kept::{parent_stacks, park, unknown_slots, unpark};
 use super::options::FuzzError;
+use super::saved::Job;
 use super::session::{STOPPED, Session, describe};
 use super::snapshot::{CurrentRun, show_progress};
 use super::{State, StrategyKind};
-use crate::campaign::run_file::parked as parked_file;
+use crate::campaign::state::hook;
 use crate::campaign::{RunLine, RunRole, StoredRun};
-use crate::search::children::serving_since;
-use crate::search::queue::Kept;
-use crate::search::{Drawing, NextRun, Pick, Queue, Seed, random_points};
+use crate::search::{NextRun, Pick, Queue, random_points};
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::executors::{ExitKind, HasObservers};
 use libafl::fuzzer::{ExecuteInputResult, ExecutesInput, ExecutionProcessor};
@@ -19,30 +20,16 @@ use libafl::stages::{Restartable, Stage};
 use libafl::state::{HasCorpus, HasExecutions, HasRand};
 use libafl::{Error, HasMetadata};
 use libafl_bolts::ToSlice;
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
-use warren_feedback::{Judge, KeptInfo, RunObserver};
-use warren_model::{
-    CutHow, FailureKind, FaultSequence, Judgement, Phase, RunRecord, StackId, Trace, Verdict,
-    ids::fnv1a,
-};
+use warren_feedback::{Judge, KeptInfo, KnownSlots, RunObserver};
+use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict};
 
 /// A void run is repeated so often.
 const VOID_REPEATS: u32 = 3;
 /// One of so many runs asks for durability.
 const DURABLE_EVERY: u64 = 10;
-
-/// What is run and why.
-struct Job {
-    sequence: FaultSequence,
-    pick: Option<Pick>,
-    why: String,
-    durable: bool,
-    /// For the screen.
-    lines: Vec<String>,
-}
 
 /// How the last run of a sequence ended.
 pub enum Tested {
@@ -50,7 +37,7 @@ pub enum Tested {
     Stopped,
     /// Ended by key `n`: likewise, and the next sequence's turn.
     GivenUp,
-    Done(ExitKind, RunRole),
+    Done(ExitKind),
 }
 
 /// Runs one sequence per `perform`.
@@ -86,7 +73,7 @@ where
         let result = match std::mem::take(state.metadata_mut::<NextRun>()?) {
             NextRun::Draw => self.one(fuzzer, executor, state, manager, None),
             NextRun::Child(pick) => self.one(fuzzer, executor, state, manager, Some(pick)),
-            NextRun::Unpark(seed) => unpark(&self.session, state, seed),
+            NextRun::Unpark(seed) => unpark(&mut self.session, state, seed),
         };
         result.map_err(|e| self.session.fail(e))
     }
@@ -123,8 +110,65 @@ impl FuzzStage {
         let Some(job) = self.job(executor, state, pick)? else {
             return Ok(());
         };
+        self.run_job(fuzzer, executor, state, manager, job)
+    }
+
+    /// Runs the sequence again whose last run told nothing before a kill or Ctrl-C ended its next one.
+    ///
+    /// # Errors
+    /// As the stage itself.
+    pub fn again<E, EM, Z>(
+        &mut self,
+        fuzzer: &mut Z,
+        executor: &mut E,
+        state: &mut State,
+        manager: &mut EM,
+    ) -> Result<(), Error>
+    where
+        E: HasObservers<Observers = Observers> + Drive,
+        Z: ExecutesInput<E, EM, FaultSequence, State>
+            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
+    {
+        let Some(job) = self.session.job.take() else {
+            return Ok(());
+        };
+        self.run_job(fuzzer, executor, state, manager, job)
+            .map_err(|e| self.session.fail(e))
+    }
+
+    /// Decides on the failing run that is owed a decision, if there is one.
+    ///
+    /// # Errors
+    /// I/O; the cluster cannot be run any more.
+    pub fn decide<E, EM, Z>(
+        &mut self,
+        fuzzer: &mut Z,
+        executor: &mut E,
+        state: &mut State,
+        manager: &mut EM,
+    ) -> Result<(), FuzzError>
+    where
+        E: HasObservers<Observers = Observers> + Drive,
+        Z: ExecutesInput<E, EM, FaultSequence, State>,
+    {
+        confirm::decide(&mut self.session, fuzzer, executor, state, manager)
+    }
+
+    fn run_job<E, EM, Z>(
+        &mut self,
+        fuzzer: &mut Z,
+        executor: &mut E,
+        state: &mut State,
+        manager: &mut EM,
+        mut job: Job,
+    ) -> Result<(), FuzzError>
+    where
+        E: HasObservers<Observers = Observers> + Drive,
+        Z: ExecutesInput<E, EM, FaultSequence, State>
+            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
+    {
         self.session.show_current(CurrentRun {
-            doing: "fuzzing".into(),
+            doing: doing(job.role).into(),
             faults: job.lines.clone(),
             kinds: job.sequence.kinds(),
             why: job.why.clone(),
@@ -132,11 +176,13 @@ impl FuzzStage {
             since: Some(Instant::now()),
             ..CurrentRun::default()
         });
-        let (kind, role) = match self.test(fuzzer, executor, state, manager, &job)? {
+        let kind = match self.test(fuzzer, executor, state, manager, &mut job)? {
             Tested::Stopped => return Ok(()),
             Tested::GivenUp => return self.give_up(state, &job),
-            Tested::Done(kind, role) => (kind, role),
+            Tested::Done(kind) => kind,
         };
+        // Known slots change inside LibAFL's evaluation; the journal wants to know which.
+        let unknown = unknown_slots(state, executor.observers().0.to_slice());
         let judged = fuzzer.evaluate_execution(
             state,
             manager,
@@ -145,17 +191,16 @@ impl FuzzStage {
             &kind,
             true,
         )?;
-        self.settle(executor, state, &job, role, judged.1)?;
-        if judged.0 == ExecuteInputResult::Solution {
-            confirm::failing_run(
-                &mut self.session,
-                fuzzer,
-                executor,
-                state,
-                manager,
-                &job.why,
-            )?;
+        if let Some(known) = state.metadata_map().get::<KnownSlots>() {
+            let learned = unknown.into_iter().filter(|s| known.contains(*s as usize));
+            self.session.news.slots.extend(learned);
         }
+        self.settle(executor, state, &job, judged.1)?;
+        if judged.0 == ExecuteInputResult::Solution {
+            confirm::owe(&mut self.session, executor, state, &job.why)?;
+        }
+        self.session.commit(state)?;
+        self.decide(fuzzer, executor, state, manager)?;
         self.session.publish(state, false)
     }
 
@@ -189,6 +234,7 @@ impl FuzzStage {
                 pick: None,
                 why: StrategyKind::RandomPoints.to_string(),
                 durable: every_tenth,
+                ..Job::default()
             }));
         };
         let stored = StoredRun::read(&session.folder.runs(), pick.seed)?;
@@ -205,30 +251,37 @@ impl FuzzStage {
             queue.tested(&pick);
             return Ok(None);
         };
-        let fresh = session.tested.insert(identity(&sequence));
+        let identity = identity(&sequence);
+        let fresh = session.tested.insert(identity);
         if !fresh && pick.tries == 0 {
             queue.tested(&pick);
             return Ok(None);
         }
+        session.news.tested.push(identity);
         let due = session.durable_due.remove(&pick.seed);
+        if due {
+            session.news.durable_out.push(pick.seed);
+        }
         Ok(Some(Job {
             lines: describe(&sequence, &stored.trace),
             sequence,
             why: pick.reason(),
             pick: Some(pick),
             durable: due || every_tenth,
+            ..Job::default()
         }))
     }
 
     /// Runs a sequence until it tells something: void runs are repeated, a run over its limit is made once more with twice the
-    /// limit, a liveness failure that load may explain is asked once more. All but the last run get their line here.
+    /// limit, a liveness failure that load may explain is asked once more. All but the last run get their line and their record
+    /// here, which says what is to be run next.
     fn test<E, EM, Z>(
         &mut self,
         fuzzer: &mut Z,
         executor: &mut E,
         state: &mut State,
         manager: &mut EM,
-        job: &Job,
+        job: &mut Job,
     ) -> Result<Tested, FuzzError>
     where
         E: HasObservers<Observers = Observers> + Drive,
@@ -236,10 +289,8 @@ impl FuzzStage {
     {
         let session = &mut self.session;
         let limit = session.limits.run;
-        let (mut voids, mut retested, mut repeated) = (0, false, false);
-        let mut role = RunRole::Fuzz;
         loop {
-            let asked = if retested { limit * 2 } else { limit };
+            let asked = if job.retested { limit * 2 } else { limit };
             let kind = execute(
                 session,
                 fuzzer,
@@ -249,49 +300,49 @@ impl FuzzStage {
                 &job.sequence,
                 asked,
                 job.durable,
-                retested,
+                job.retested,
             )?;
             let observers = executor.observers();
             let run = &observers.1.0;
             if session.stopping() {
-                let mut line = line(session, state, run, role);
+                let mut line = line(session, state, run, job.role);
                 line.void = Some(STOPPED);
                 session.run_ended(&line)?;
                 return Ok(Tested::Stopped);
             }
             if given_up(session, run) {
-                let mut line = line(session, state, run, role);
+                let mut line = line(session, state, run, job.role);
                 line.void = Some(STOPPED);
                 session.run_ended(&line)?;
                 return Ok(Tested::GivenUp);
             }
             let j = run.judgement();
-            let next = if j.void.is_some() && voids < VOID_REPEATS {
-                voids += 1;
+            let next = if j.void.is_some() && job.voids < VOID_REPEATS {
+                job.voids += 1;
                 RunRole::Repeat
             } else if j.void.is_none()
                 && run.record().timed_out
                 && !j.failures.iter().any(|f| f.kind == FailureKind::Safety)
-                && !retested
+                && !job.retested
             {
-                retested = true;
+                job.retested = true;
                 RunRole::Retest
-            } else if undecided_by_load(j) && !repeated && !retested {
-                repeated = true;
+            } else if undecided_by_load(j) && !job.repeated && !job.retested {
+                job.repeated = true;
                 RunRole::Repeat
             } else {
-                return Ok(Tested::Done(kind, role));
+                return Ok(Tested::Done(kind));
             };
-            let mut line = line(session, state, run, role);
+            let mut line = line(session, state, run, job.role);
             line.why.clone_from(&job.why);
             line.seed_run = job.pick.as_ref().map(|p| p.seed);
             session.run_ended(&line)?;
-            role = next;
+            job.role = next;
+            session.job = Some(job.clone());
+            session.commit(state)?;
+            session.job = None;
             session.snapshot().with(|s| {
-                s.current.doing = match next {
-                    RunRole::Retest => "retest".into(),
-                    _ => "repeat".into(),
-                };
+                s.current.doing = doing(next).into();
                 s.current.since = Some(Instant::now());
             });
         }
@@ -304,16 +355,16 @@ impl FuzzStage {
         }
         let text = format!("{}: given up with key n", job.sequence.kinds());
         self.session.find("skipped", text);
+        self.session.commit(state)?;
         self.session.publish(state, false)
     }
 
-    /// Counts a tested sequence, feeds the queue, writes the run's line.
+    /// Counts a tested sequence, feeds the queue, makes the run's line and queue entry ready for the record.
     fn settle<E>(
         &mut self,
         executor: &E,
         state: &mut State,
         job: &Job,
-        role: RunRole,
         kept: Option<CorpusId>,
     ) -> Result<(), FuzzError>
     where
@@ -356,11 +407,14 @@ impl FuzzStage {
                 .cloned()
                 .unwrap_or_default();
             new_slots = info.new_slots;
+            session.redo.queue = Some(take_entry(state, id)?);
+            session.news.matched.push(info.matched);
             let id = usize::from(id) as u64;
             session.counts.kept += 1;
             session.counts.last_find = Some(session.clock.fuzz_ms());
             if new_slots > 0 {
                 session.durable_due.insert(id);
+                session.news.durable_in.push(id);
                 session.find(
                     "coverage",
                     format!("{new_slots} new slots by {}", job.sequence.kinds()),
@@ -383,7 +437,7 @@ impl FuzzStage {
                 .join("; ");
             session.find("unknown", why);
         }
-        let mut line = line(session, state, run, role);
+        let mut line = line(session, state, run, job.role);
         line.coverage = warren_feedback::coverage::slots_set(observers.0.to_slice());
         line.new_coverage = new_slots > 0;
         line.kept = kept.map(|id| usize::from(id) as u64);
@@ -452,7 +506,10 @@ pub(super) fn set_options(
     options.durable = durable;
     options.stop = session.options.stop.clone();
     options.give_up = session.snapshot().begin_run();
-    options.progress = Some(std::sync::Arc::new(move |p| show_progress(&snapshot, &p)));
+    options.progress = Some(std::sync::Arc::new(move |p| {
+        hook::phase(|| snapshot.with(|s| s.current.doing.clone()), &p);
+        show_progress(&snapshot, &p);
+    }));
 }
 
 /// One fault, it happened, and all was well: what is logged then is ordinary life under a fault.
@@ -476,103 +533,11 @@ fn undecided_by_load(judgement: &Judgement) -> bool {
             .any(|u| u.why.contains("stood still"))
 }
 
-/// What may be drawn in this campaign.
-pub fn drawing<'a, E: Drive>(
-    session: &Session,
-    executor: &E,
-    shape: &'a warren_model::ClusterShape,
-) -> Drawing<'a> {
-    Drawing {
-        shape,
-        faults: session.options.faults,
-        how: if executor.kernel_cuts().is_ok() {
-            CutHow::Drop
-        } else {
-            CutHow::Throw
-        },
-        salt: session.seed,
+/// For the screen.
+fn doing(role: RunRole) -> &'static str {
+    match role {
+        RunRole::Retest => "retest",
+        RunRole::Repeat => "repeat",
+        _ => "fuzzing",
     }
-}
-
-/// A run as children see it; `None` without matched faults.
-#[must_use]
-pub fn seed_of<'a>(record: &'a RunRecord, trace: &'a Trace) -> Option<Seed<'a>> {
-    Some(Seed {
-        trace,
-        matched: record.matched.as_ref()?,
-        exits: &record.exits,
-        serving_ns: serving_since(record),
-    })
-}
-
-/// Stacks of the points of phases start and test: what healing did at the end of a parent's run is no part of its test.
-#[must_use]
-pub fn test_stacks(trace: &Trace) -> BTreeSet<StackId> {
-    trace
-        .events
-        .iter()
-        .filter(|e| matches!(e.phase, Phase::Start | Phase::Test))
-        .map(|e| e.stack)
-        .collect()
-}
-
-/// The stacks that are no recovery for a child of this job's seed run: those of its seed run; of the fault-free run: of all
-/// learning runs.
-fn parent_stacks(session: &Session, job: &Job) -> Result<BTreeSet<StackId>, FuzzError> {
-    match &job.pick {
-        Some(p) if job.sequence.faults.len() > 1 => {
-            let parent = StoredRun::read(&session.folder.runs(), p.seed)?;
-            Ok(test_stacks(&parent.trace))
-        }
-        _ => Ok(session.fault_free_stacks.clone()),
-    }
-}
-
-/// Keeps memory bounded: seed runs of lowest score leave it, with which occurrences were tried.
-fn park(session: &Session, state: &mut State) -> Result<(), FuzzError> {
-    let queue = state.metadata_mut::<Queue>()?;
-    while let Some((seed, entry)) = queue.park(session.max_classes) {
-        parked_file::write(&session.folder.runs(), seed, &entry)?;
-    }
-    Ok(())
-}
-
-/// Reads a parked seed run back.
-fn unpark(session: &Session, state: &mut State, seed: u64) -> Result<(), FuzzError> {
-    let entry = parked_file::take(&session.folder.runs(), seed)?;
-    state.metadata_mut::<Queue>()?.unpark(entry);
-    Ok(())
-}
-
-/// A kept run's classes join the queue.
-pub fn add_seed(
-    state: &mut State,
-    id: u64,
-    run: &RunObserver,
-    info: &KeptInfo,
-    drawing: &Drawing<'_>,
-    parent: &BTreeSet<StackId>,
-) -> Result<(), FuzzError> {
-    let Some(seed) = seed_of(run.record(), run.trace()) else {
-        return Ok(());
-    };
-    let classes = seed.classes(drawing);
-    let kept = Kept {
-        seed: id,
-        faults: seed.matched.faults.len(),
-        time_ms: info.total_ms,
-        coverage: info.slots as u64,
-    };
-    state
-        .metadata_mut::<Queue>()?
-        .add(kept, &classes, |stack| !parent.contains(&stack));
-    Ok(())
-}
-
-/// What makes two sequences the same test: start and faults, not the roles of uninvolved nodes.
-#[must_use]
-pub fn identity(sequence: &FaultSequence) -> u64 {
-    let mut bare = sequence.clone();
-    bare.roles.clear();
-    fnv1a(bare.to_text().as_bytes())
 }

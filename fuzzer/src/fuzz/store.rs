@@ -1,8 +1,9 @@
-//! The feedback that keeps nothing by itself: when another one keeps a run, it writes `runs/<id>.run` (before LibAFL writes the
-//! queue entry) and gives the entry AFL's name.
+//! The feedback that keeps nothing by itself: when another one keeps a run, it writes `runs/<id>.run` (the queue entry
+//! comes after the journal's record) and gives the entry AFL's name.
 
 use super::options::FuzzError;
 use super::session::Clock;
+use crate::campaign::state::hook;
 use crate::campaign::{EntryName, Folder, StoredRun, names};
 use libafl::corpus::{Corpus, Testcase};
 use libafl::executors::ExitKind;
@@ -90,6 +91,7 @@ where
             ),
             other => Error::illegal_state(other.to_string()),
         })?;
+        hook::point("run-file");
         let name = EntryName {
             id,
             src: parent,

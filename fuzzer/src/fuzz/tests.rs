@@ -1,5 +1,7 @@
 //! The assembled fuzzer on the made-up cluster: LibAFL's loop, feedback's judge, the campaign folder; no process anywhere.
 
+mod resume;
+
 use super::engine::campaign;
 use super::*;
 use crate::campaign::EntryName;
@@ -77,6 +79,7 @@ impl Drive for SimExecutor {
     fn learn_background(&mut self) -> Result<Vec<StackId>, libafl::Error> {
         Ok(Vec::new())
     }
+    fn take_up_background(&mut self, _stacks: &[StackId]) {}
 }
 
 fn executor(sim: Sim, tweak: Tweak) -> (SimExecutor, Arc<Mutex<Judge>>) {

@@ -1,7 +1,8 @@
 //! CrashFuzz's queue of untested children, kept as class summaries: suspicious first, then weighted by score (section IV-B).
 //!
 //! Fed by the stage (`add`, `tested`, `not_injected`), asked by the scheduler (`pick`). Holds no trace and no sequence: a
-//! child is rebuilt from its seed run's file when it is taken.
+//! child is rebuilt from its seed run's file when it is taken. Every change is also noted as a [`Change`], which the campaign's
+//! journal keeps: the same changes applied to the same queue give the same queue, order included.
 
 use super::children::{ClassKey, SeedClasses};
 use super::halving;
@@ -85,8 +86,8 @@ impl Pick {
 }
 
 /// What is kept in memory of a class.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Class {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Class {
     key: ClassKey,
     occurrences: u32,
     /// How many were taken; which ones is `halving::nth`'s business.
@@ -95,7 +96,7 @@ struct Class {
 }
 
 /// A child to be tried again.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Retry {
     class: Class,
     occurrence: u32,
@@ -103,7 +104,7 @@ struct Retry {
 }
 
 /// A seed run with its classes and which occurrences of them were taken: what is kept in memory, or parked in a file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     seed: u64,
     faults: usize,
@@ -124,7 +125,7 @@ impl Entry {
 }
 
 /// What the queue needs to know of a kept run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// Corpus id.
     pub seed: u64,
@@ -135,7 +136,7 @@ pub struct Kept {
 }
 
 /// The untested children of all kept runs.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     entries: Vec<Entry>,
     picks: u64,
@@ -145,10 +146,33 @@ pub struct Queue {
     coverage_sum: u64,
     uninjectable: u64,
     parked: Vec<Parked>,
+    /// Since they were last taken away; no part of what is saved.
+    #[serde(skip)]
+    changes: Vec<Change>,
+}
+
+/// Where a child was taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TakenFrom {
+    /// Index into the entry's classes.
+    Class(usize),
+    /// Index into the entry's children to be tried again.
+    Retry(usize),
+}
+
+/// One change of the queue. Indices are those at the moment of the change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    Added { kept: Kept, classes: Vec<Class> },
+    Taken { entry: usize, from: TakenFrom },
+    Tested(Pick),
+    NotInjected(Pick),
+    Parked { entry: usize },
+    Unparked(Entry),
 }
 
 /// A seed run whose classes lie in a file.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Parked {
     seed: u64,
     pending: u64,
@@ -165,9 +189,6 @@ impl Queue {
         classes: &SeedClasses,
         is_recovery: impl Fn(StackId) -> bool,
     ) {
-        self.kept += 1;
-        self.time_sum += kept.time_ms;
-        self.coverage_sum += kept.coverage;
         let classes: Vec<Class> = classes
             .iter()
             .filter_map(|(key, events)| {
@@ -180,6 +201,14 @@ impl Queue {
                 })
             })
             .collect();
+        self.join(kept, classes.clone());
+        self.changes.push(Change::Added { kept, classes });
+    }
+
+    fn join(&mut self, kept: Kept, classes: Vec<Class>) {
+        self.kept += 1;
+        self.time_sum += kept.time_ms;
+        self.coverage_sum += kept.coverage;
         if classes.is_empty() {
             return;
         }
@@ -203,13 +232,24 @@ impl Queue {
         }
         let scores = self.scores();
         let lowest = (0..self.entries.len()).min_by_key(|i| scores[*i])?;
-        let entry = self.entries.swap_remove(lowest);
+        let entry = self.leave(lowest);
+        self.changes.push(Change::Parked { entry: lowest });
+        Some((entry.seed, entry))
+    }
+
+    fn leave(&mut self, at: usize) -> Entry {
+        let entry = self.entries.swap_remove(at);
         self.parked.push(Parked {
             seed: entry.seed,
             pending: entry.pending(),
             classes: entry.classes.len() as u64,
         });
-        Some((entry.seed, entry))
+        entry
+    }
+
+    /// The seed runs whose classes lie in files.
+    pub fn parked(&self) -> impl Iterator<Item = u64> {
+        self.parked.iter().map(|p| p.seed)
     }
 
     /// The seed run to be read back once nothing in memory is left: the one parked last.
@@ -221,6 +261,11 @@ impl Queue {
 
     /// A parked seed run comes back.
     pub fn unpark(&mut self, entry: Entry) {
+        self.changes.push(Change::Unparked(entry.clone()));
+        self.come_back(entry);
+    }
+
+    fn come_back(&mut self, entry: Entry) {
         self.parked.retain(|p| p.seed != entry.seed);
         self.entries.push(entry);
     }
@@ -243,6 +288,11 @@ impl Queue {
 
     /// The child was tested with all its faults injected (whatever the verdict).
     pub fn tested(&mut self, pick: &Pick) {
+        self.changes.push(Change::Tested(pick.clone()));
+        self.done(pick);
+    }
+
+    fn done(&mut self, pick: &Pick) {
         let id = pick.key.fault_id();
         self.tested.insert(id);
         if let Some(at) = self.entries.iter().position(|e| e.seed == pick.seed) {
@@ -257,10 +307,15 @@ impl Queue {
     /// The child's faults did not all happen: it is put back, or given up after [`MAX_TRIES`]. Answers whether it was given
     /// up. A fault id that was given up counts as tested: it would stay "new" and be preferred for ever.
     pub fn not_injected(&mut self, pick: &Pick) -> bool {
+        self.changes.push(Change::NotInjected(pick.clone()));
+        self.put_back(pick)
+    }
+
+    fn put_back(&mut self, pick: &Pick) -> bool {
         let tries = pick.tries + 1;
         if tries >= MAX_TRIES {
             self.uninjectable += 1;
-            self.tested(pick);
+            self.done(pick);
             return true;
         }
         let retry = Retry {
@@ -277,6 +332,35 @@ impl Queue {
             e.retries.push(retry);
         }
         false
+    }
+
+    /// What changed since this was last asked.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Makes a change that was noted before; it is not noted again.
+    ///
+    /// # Errors
+    /// The change does not fit this queue: it belongs to another state of it.
+    pub fn apply(&mut self, change: Change) -> Result<(), String> {
+        match change {
+            Change::Added { kept, classes } => self.join(kept, classes),
+            Change::Taken { entry, from } => {
+                self.remove(entry, from)
+                    .ok_or_else(|| format!("the queue has no child at {entry} {from:?}"))?;
+            }
+            Change::Tested(pick) => self.done(&pick),
+            Change::NotInjected(pick) => {
+                self.put_back(&pick);
+            }
+            Change::Parked { entry } if entry < self.entries.len() => {
+                self.leave(entry);
+            }
+            Change::Parked { entry } => return Err(format!("the queue has no entry {entry}")),
+            Change::Unparked(entry) => self.come_back(entry),
+        }
+        Ok(())
     }
 
     /// Untried occurrences and children to be tried again.
@@ -372,7 +456,7 @@ impl Queue {
                 if self.belongs(e, c, pool) {
                     let weight = score * u64::from(c.occurrences - c.taken);
                     if at < weight {
-                        found = Some((i, Ok(j), *score));
+                        found = Some((i, TakenFrom::Class(j), *score));
                         break 'search;
                     }
                     at -= weight;
@@ -381,19 +465,34 @@ impl Queue {
             for (j, r) in e.retries.iter().enumerate() {
                 if self.belongs(e, &r.class, pool) {
                     if at < *score {
-                        found = Some((i, Err(j), *score));
+                        found = Some((i, TakenFrom::Retry(j), *score));
                         break 'search;
                     }
                     at -= score;
                 }
             }
         }
-        let (i, place, score) = found?;
-        self.picks += 1;
-        let entry = &mut self.entries[i];
-        let (class, occurrence, tries) = match place {
-            Ok(j) => {
-                let class = &mut entry.classes[j];
+        let (entry, from, score) = found?;
+        let (seed, class, occurrence, tries) = self.remove(entry, from)?;
+        self.changes.push(Change::Taken { entry, from });
+        Some(Pick {
+            seed,
+            key: class.key,
+            recovery: class.recovery,
+            occurrence,
+            occurrences: class.occurrences,
+            tries,
+            why: pool,
+            score,
+        })
+    }
+
+    /// Takes the next child of a class, or a child to be tried again: (seed run, class, occurrence, tries made).
+    fn remove(&mut self, entry: usize, from: TakenFrom) -> Option<(u64, Class, u32, u8)> {
+        let entry = self.entries.get_mut(entry)?;
+        let (class, occurrence, tries) = match from {
+            TakenFrom::Class(j) => {
+                let class = entry.classes.get_mut(j)?;
                 let occurrence = halving::nth(class.occurrences, class.taken)?;
                 class.taken += 1;
                 let class = *class;
@@ -402,21 +501,15 @@ impl Queue {
                 }
                 (class, occurrence, 0)
             }
-            Err(j) => {
+            TakenFrom::Retry(j) => {
+                if j >= entry.retries.len() {
+                    return None;
+                }
                 let r = entry.retries.swap_remove(j);
                 (r.class, r.occurrence, r.tries)
             }
         };
-        let pick = Pick {
-            seed: entry.seed,
-            key: class.key,
-            recovery: class.recovery,
-            occurrence,
-            occurrences: class.occurrences,
-            tries,
-            why: pool,
-            score,
-        };
-        Some(pick)
+        self.picks += 1;
+        Some((entry.seed, class, occurrence, tries))
     }
 }

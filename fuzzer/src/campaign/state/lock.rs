@@ -1,0 +1,70 @@
+//! One Warren per instance folder: a lock on `lock` in it, held as long as the process lives, whatever ends it. Taken by the campaign
+//! before it reads or writes anything there.
+
+use crate::campaign::folder::io;
+use crate::fuzz::FuzzError;
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// Held while it lives.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
+
+impl Lock {
+    /// Takes the lock of an instance's folder.
+    ///
+    /// # Errors
+    /// [`FuzzError::Usage`] with the pid of the process that has it; I/O, with the path.
+    pub fn take(root: &Path) -> Result<Self, FuzzError> {
+        fs::create_dir_all(root).map_err(io("making the campaign folder", root))?;
+        let path = root.join("lock");
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(io("opening", &path))?;
+        match file.try_lock() {
+            Ok(()) => {
+                file.set_len(0)
+                    .and_then(|()| writeln!(file, "{}", std::process::id()))
+                    .map_err(io("writing", &path))?;
+                Ok(Lock(file))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // It only makes the text better.
+                let _ = file.read_to_string(&mut pid);
+                let pid = match pid.trim() {
+                    "" => "that has not said its pid yet",
+                    pid => pid,
+                };
+                Err(FuzzError::Usage(format!(
+                    "{} is being written by another Warren, process {pid}; end that one first, or choose another folder with -o",
+                    root.display()
+                )))
+            }
+            Err(TryLockError::Error(e)) => Err(io("locking", &path)(e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_one_is_told_who_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Lock::take(dir.path()).unwrap();
+        let text = Lock::take(dir.path()).unwrap_err().to_string();
+        assert!(
+            text.contains(&format!("process {}", std::process::id())),
+            "{text}"
+        );
+        drop(first);
+        Lock::take(dir.path()).unwrap();
+    }
+}

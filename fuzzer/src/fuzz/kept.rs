@@ -1,0 +1,144 @@
+//! Kept runs and their children between search and files: what may be drawn, a kept run as a seed, its classes in the queue, parking
+//! and coming back, its queue entry. Free functions of the stage and of learning; they run nothing.
+
+use super::State;
+use super::drive::Drive;
+use super::options::FuzzError;
+use super::saved::Job;
+use super::session::Session;
+use crate::campaign::StoredRun;
+use crate::campaign::run_file::parked as parked_file;
+use crate::campaign::state::hook;
+use crate::search::children::serving_since;
+use crate::search::queue::Kept;
+use crate::search::{Drawing, Queue, Seed};
+use libafl::HasMetadata;
+use libafl::corpus::{Corpus, CorpusId};
+use libafl::state::HasCorpus;
+use std::collections::BTreeSet;
+use warren_feedback::{KeptInfo, KnownSlots, RunObserver};
+use warren_model::{CutHow, FaultSequence, Phase, RunRecord, StackId, Trace, ids::fnv1a};
+
+/// What may be drawn in this campaign.
+pub fn drawing<'a, E: Drive>(
+    session: &Session,
+    executor: &E,
+    shape: &'a warren_model::ClusterShape,
+) -> Drawing<'a> {
+    Drawing {
+        shape,
+        faults: session.options.faults,
+        how: if executor.kernel_cuts().is_ok() {
+            CutHow::Drop
+        } else {
+            CutHow::Throw
+        },
+        salt: session.seed,
+    }
+}
+
+/// A run as children see it; `None` without matched faults.
+#[must_use]
+pub fn seed_of<'a>(record: &'a RunRecord, trace: &'a Trace) -> Option<Seed<'a>> {
+    Some(Seed {
+        trace,
+        matched: record.matched.as_ref()?,
+        exits: &record.exits,
+        serving_ns: serving_since(record),
+    })
+}
+
+/// Stacks of the points of phases start and test: what healing did at the end of a parent's run is no part of its test.
+#[must_use]
+pub fn test_stacks(trace: &Trace) -> BTreeSet<StackId> {
+    trace
+        .events
+        .iter()
+        .filter(|e| matches!(e.phase, Phase::Start | Phase::Test))
+        .map(|e| e.stack)
+        .collect()
+}
+
+/// The stacks that are no recovery for a child of this job's seed run: those of its seed run; of the fault-free run: of all
+/// learning runs.
+pub fn parent_stacks(session: &Session, job: &Job) -> Result<BTreeSet<StackId>, FuzzError> {
+    match &job.pick {
+        Some(p) if job.sequence.faults.len() > 1 => {
+            let parent = StoredRun::read(&session.folder.runs(), p.seed)?;
+            Ok(test_stacks(&parent.trace))
+        }
+        _ => Ok(session.fault_free_stacks.clone()),
+    }
+}
+
+/// Keeps memory bounded: seed runs of lowest score leave it, with which occurrences were tried.
+pub fn park(session: &Session, state: &mut State) -> Result<(), FuzzError> {
+    let queue = state.metadata_mut::<Queue>()?;
+    while let Some((seed, entry)) = queue.park(session.max_classes) {
+        parked_file::write(&session.folder.runs(), seed, &entry)?;
+        hook::point("parked");
+    }
+    Ok(())
+}
+
+/// Reads a parked seed run back. Its file goes when the journal holds what was in it.
+pub fn unpark(session: &mut Session, state: &mut State, seed: u64) -> Result<(), FuzzError> {
+    let entry = parked_file::read(&session.folder.runs(), seed)?;
+    state.metadata_mut::<Queue>()?.unpark(entry);
+    session.commit(state)?;
+    hook::point("unparked");
+    parked_file::remove(&session.folder.runs(), seed)
+}
+
+/// Name and text of a kept run's queue entry, taken out of LibAFL's corpus.
+pub fn take_entry(state: &State, id: CorpusId) -> Result<(String, String), FuzzError> {
+    let mut testcase = state.corpus().get(id)?.borrow_mut();
+    let input = testcase.input_mut().take();
+    Ok((
+        testcase.filename().clone().unwrap_or_default(),
+        input.map_or_else(String::new, |s| s.to_text()),
+    ))
+}
+
+/// Slots of this map that nobody knows yet.
+pub fn unknown_slots(state: &State, map: &[u8]) -> Vec<u32> {
+    let known = state.metadata_map().get::<KnownSlots>();
+    (0u32..)
+        .zip(map)
+        .filter(|(slot, b)| **b != 0 && known.is_none_or(|k| !k.contains(*slot as usize)))
+        .map(|(slot, _)| slot)
+        .collect()
+}
+
+/// A kept run's classes join the queue.
+pub fn add_seed(
+    state: &mut State,
+    id: u64,
+    run: &RunObserver,
+    info: &KeptInfo,
+    drawing: &Drawing<'_>,
+    parent: &BTreeSet<StackId>,
+) -> Result<(), FuzzError> {
+    let Some(seed) = seed_of(run.record(), run.trace()) else {
+        return Ok(());
+    };
+    let classes = seed.classes(drawing);
+    let kept = Kept {
+        seed: id,
+        faults: seed.matched.faults.len(),
+        time_ms: info.total_ms,
+        coverage: info.slots as u64,
+    };
+    state
+        .metadata_mut::<Queue>()?
+        .add(kept, &classes, |stack| !parent.contains(&stack));
+    Ok(())
+}
+
+/// What makes two sequences the same test: start and faults, not the roles of uninvolved nodes.
+#[must_use]
+pub fn identity(sequence: &FaultSequence) -> u64 {
+    let mut bare = sequence.clone();
+    bare.roles.clear();
+    fnv1a(bare.to_text().as_bytes())
+}

@@ -1,0 +1,478 @@
+//! The campaign's state as it is saved and taken up again: what a record of the journal and a checkpoint hold, and the two
+//! directions between them and the living campaign. Called by the engine at the start, by stage, learning and confirmation at each
+//! run's end. How it lies on disk, and in which order, is `campaign/state`'s business.
+
+use super::State;
+use super::options::{FuzzError, FuzzOptions};
+use super::session::{Counts, Session};
+use crate::campaign::folder::{append, io, write_whole};
+use crate::campaign::state::{Identity, Opened, STATE_VERSION, Store, hook, tidy};
+use crate::campaign::{Folder, KeptFinding, RunRole, state};
+use crate::search::queue::Change;
+use crate::search::{Pick, Queue, XoRand};
+use libafl::HasMetadata;
+use libafl::corpus::{Corpus, CorpusId, Testcase};
+use libafl::state::{HasCorpus, HasExecutions, HasRand};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use warren_feedback::{Judge, KnownSlots, Learned, MatchedSequences, SavedBugs};
+use warren_model::{FaultSequence, StackId};
+
+/// A checkpoint is made after so many records, or so many bytes of them.
+const RECORDS: u64 = 100;
+const BYTES: u64 = 16 << 20;
+
+/// A sequence whose runs so far did not tell anything: to be run again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub sequence: FaultSequence,
+    pub pick: Option<Pick>,
+    pub why: String,
+    pub durable: bool,
+    /// What the next run of it is.
+    pub role: RunRole,
+    /// How often it was void, whether it was retested, whether it was asked again because of load.
+    pub voids: u32,
+    pub retested: bool,
+    pub repeated: bool,
+    /// For the screen.
+    pub lines: Vec<String>,
+}
+
+impl Default for Job {
+    /// A first run of nothing.
+    fn default() -> Self {
+        Job {
+            sequence: FaultSequence::empty(""),
+            pick: None,
+            why: String::new(),
+            durable: false,
+            role: RunRole::Fuzz,
+            voids: 0,
+            retested: false,
+            repeated: false,
+            lines: Vec::new(),
+        }
+    }
+}
+
+/// A failing run that is not decided on yet; the run itself lies in `state/owed`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owed {
+    /// Replays in which it showed again, replays made, void replays.
+    pub k: u32,
+    pub n: u32,
+    pub voids: u32,
+    /// It stands already: its number, and the name of its file.
+    pub stood: Option<(u64, String)>,
+}
+
+/// What is to be done after a record is in the journal, and again when that was cut off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redo {
+    /// Bytes of runs.jsonl before the line.
+    pub at: u64,
+    pub line: String,
+    /// Name and text of a queue entry.
+    pub queue: Option<(String, String)>,
+}
+
+/// What is small: kept whole in every record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Now {
+    pub counts: Counts,
+    pub findings: Vec<KeptFinding>,
+    pub bugs: SavedBugs,
+    pub rand: XoRand,
+    pub executions: u64,
+    /// Kept runs, the root included.
+    pub kept: u64,
+    pub current: Option<u64>,
+    pub fuzz_ms: u64,
+    pub learning_ms: u64,
+    pub single_fault_runs: u32,
+    pub job: Option<Job>,
+    pub owed: Option<Owed>,
+    pub redo: Redo,
+}
+
+/// What grows: a record holds what is new.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct News {
+    pub queue: Vec<Change>,
+    pub tested: Vec<u64>,
+    pub matched: Vec<u64>,
+    /// Coverage slots that became known.
+    pub slots: Vec<u32>,
+    pub durable_in: Vec<u64>,
+    pub durable_out: Vec<u64>,
+    /// Only when a template was new.
+    pub learned: Option<Learned>,
+}
+
+/// One record of the journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    pub now: Now,
+    pub news: News,
+}
+
+/// What learning leaves behind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Learnt {
+    /// The root of the search is there.
+    pub done: bool,
+    /// Of usable runs: total and test time, ms; their maps while learning goes on.
+    pub totals: Vec<u64>,
+    pub tests: Vec<u64>,
+    pub maps: Vec<Vec<u8>>,
+    /// Why runs were not usable.
+    pub wrong: Vec<String>,
+    /// Background stacks; none = not learned yet.
+    pub background: Option<Vec<StackId>>,
+}
+
+/// The whole state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Whole {
+    pub seed: u64,
+    pub now: Now,
+    pub queue: Queue,
+    pub tested: BTreeSet<u64>,
+    pub matched: MatchedSequences,
+    pub slots: KnownSlots,
+    pub durable_due: BTreeSet<u64>,
+    pub learned: Learned,
+    pub learnt: Learnt,
+    pub fault_free_stacks: BTreeSet<StackId>,
+    pub run_limit_ms: u64,
+    pub fault_wait_ms: u64,
+    pub map_size: u64,
+    pub stability: f64,
+    pub variable_slots: u64,
+    pub edges_fault_free: u64,
+}
+
+impl Whole {
+    /// Takes one record in.
+    fn apply(&mut self, record: Record) -> Result<(), String> {
+        let Record { now, news } = record;
+        for change in news.queue {
+            self.queue.apply(change)?;
+        }
+        self.tested.extend(news.tested);
+        self.matched.ids.extend(news.matched);
+        if !news.slots.is_empty() {
+            let mut map = vec![0u8; self.map_size as usize];
+            for slot in news.slots {
+                *map.get_mut(slot as usize)
+                    .ok_or_else(|| format!("slot {slot} is not in the map"))? = 1;
+            }
+            self.slots.learn(&map);
+        }
+        for id in news.durable_out {
+            self.durable_due.remove(&id);
+        }
+        self.durable_due.extend(news.durable_in);
+        if let Some(learned) = news.learned {
+            self.learned = learned;
+        }
+        self.learned.single_fault_runs = now.single_fault_runs;
+        self.now = now;
+        Ok(())
+    }
+}
+
+/// The identity of the campaign that these options ask for.
+#[must_use]
+pub fn identity(options: &FuzzOptions) -> Identity {
+    let mut identity = Identity::default();
+    identity.put("state format", STATE_VERSION);
+    identity.put("target", &options.target);
+    for (name, value) in &options.identity {
+        identity.put(name, value);
+    }
+    identity.put("strategy", options.strategy);
+    identity.put("--faults", options.faults);
+    identity.put("--max-faults", options.max_faults);
+    identity
+}
+
+/// Whether the campaign of an instance's folder may go on with these options; before anything is set up.
+///
+/// # Errors
+/// [`FuzzError::Usage`]: there is none, or it is another one, with each difference.
+pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
+    let root = options.out.join(&options.instance);
+    if !state::exists(&root) {
+        return Err(FuzzError::Usage(match Folder::marker(&root) {
+            Some(marker) => format!(
+                "{} cannot be resumed: {marker} is there, but no state/checkpoint (a Warren without resume made it); choose another folder with -o",
+                root.display()
+            ),
+            None => format!(
+                "-i - resumes a campaign, and {} holds none; leave -i - out to begin one there, or name the right folder with -o",
+                root.display()
+            ),
+        }));
+    }
+    let was = state::identity(&root)?;
+    let differences = was.differences(&identity(options));
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(FuzzError::Usage(format!(
+        "{} holds another campaign, which is left as it is:\n  {}\n  ask for the same to resume it, or choose another folder with -o",
+        root.display(),
+        differences.join("\n  ")
+    )))
+}
+
+/// Reads the state of a campaign, brings its files in line with it, and makes again what a kill cut off.
+///
+/// # Errors
+/// I/O; damage; a kept run that is missing.
+pub fn read_back(folder: &Folder, say: impl Fn(String)) -> Result<(Store, Whole), FuzzError> {
+    let root = folder.root();
+    let Opened {
+        store,
+        checkpoint,
+        records,
+    } = Store::open::<Whole, Record>(root)?;
+    let mut whole = checkpoint;
+    for record in records {
+        whole.apply(record).map_err(|why| FuzzError::Format {
+            path: state::folder(root).join("journal"),
+            why: format!("does not fit the checkpoint: {why}"),
+        })?;
+    }
+    let now = &mut whole.now;
+    let notes = tidy::tidy(
+        root,
+        &tidy::Expected {
+            kept: now.kept,
+            crashes: now.counts.saved_crashes,
+            hangs: now.counts.saved_hangs,
+            parked: whole.queue.parked().collect(),
+            owed: now.owed.is_some(),
+            run_time_ms: now.fuzz_ms,
+        },
+    )?;
+    notes.into_iter().for_each(say);
+    // Its effects may be there, in part, or not.
+    cut_lines(&root.join("runs.jsonl"), &mut now.redo)?;
+    redo(root, &now.redo)?;
+    Ok((store, whole))
+}
+
+/// Cuts runs.jsonl back to where the line of the last record begins.
+fn cut_lines(path: &Path, redo: &mut Redo) -> Result<(), FuzzError> {
+    let file = std::fs::File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(io("opening", path))?;
+    let length = file.metadata().map_err(io("reading", path))?.len();
+    // A file that somebody shortened is not made longer by zeros.
+    redo.at = redo.at.min(length);
+    file.set_len(redo.at).map_err(io("cutting", path))
+}
+
+fn redo(root: &Path, redo: &Redo) -> Result<(), FuzzError> {
+    if !redo.line.is_empty() {
+        append(&root.join("runs.jsonl"), &redo.line)?;
+        hook::point("line");
+    }
+    if let Some((name, text)) = &redo.queue {
+        write_whole(&root.join("queue").join(name), text.as_bytes())?;
+        hook::point("queue");
+    }
+    Ok(())
+}
+
+impl Session {
+    /// A session that goes on where another process ended, and LibAFL's state with it.
+    ///
+    /// # Errors
+    /// LibAFL refuses.
+    pub fn take_up(
+        &mut self,
+        state: &mut State,
+        whole: Whole,
+        judge: &Arc<Mutex<Judge>>,
+    ) -> Result<(), FuzzError> {
+        let now = whole.now;
+        let empty = FaultSequence::empty(&self.options.target);
+        for _ in 0..now.kept {
+            let id = state.corpus_mut().add(Testcase::new(empty.clone()))?;
+            *state.corpus().get(id)?.borrow_mut().input_mut() = None;
+        }
+        *state.corpus_mut().current_mut() = now.current.map(|c| CorpusId::from(c as usize));
+        *state.executions_mut() = now.executions;
+        *state.rand_mut() = now.rand;
+        state.add_metadata(whole.queue);
+        state.add_metadata(whole.matched);
+        state.add_metadata(whole.slots);
+        state.add_metadata(now.bugs);
+        {
+            let mut judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
+            let rules = judge.rules().clone();
+            *judge = Judge::with_state(rules, whole.learned)
+                .map_err(|e| FuzzError::Usage(e.to_string()))?;
+        }
+        self.limits.run = self
+            .options
+            .run_limit
+            .unwrap_or(Duration::from_millis(whole.run_limit_ms));
+        self.limits.fault_wait = Duration::from_millis(whole.fault_wait_ms);
+        self.counts = now.counts;
+        self.standing = now.findings.iter().map(|f| f.signature.clone()).collect();
+        self.findings = now.findings;
+        self.tested = whole.tested;
+        self.durable_due = whole.durable_due;
+        self.fault_free_stacks = whole.fault_free_stacks;
+        self.map_size = whole.map_size as usize;
+        self.stability = whole.stability;
+        self.variable_slots = whole.variable_slots;
+        self.edges_fault_free = whole.edges_fault_free;
+        self.learning = Duration::from_millis(now.learning_ms);
+        self.learnt = whole.learnt;
+        self.clock.resume_at(Duration::from_millis(now.fuzz_ms));
+        self.job = now.job;
+        self.owed = now.owed;
+        self.redo = Redo {
+            at: now.redo.at + now.redo.line.len() as u64,
+            ..Redo::default()
+        };
+        self.templates = self.templates();
+        self.resumed = true;
+        Ok(())
+    }
+
+    /// Everything as it is.
+    ///
+    /// # Errors
+    /// LibAFL's metadata is not there.
+    pub fn whole(&self, state: &State) -> Result<Whole, FuzzError> {
+        let metadata = state.metadata_map();
+        Ok(Whole {
+            seed: self.seed,
+            now: self.now(state),
+            queue: metadata.get::<Queue>().cloned().unwrap_or_default(),
+            tested: self.tested.clone(),
+            matched: metadata
+                .get::<MatchedSequences>()
+                .cloned()
+                .unwrap_or_default(),
+            slots: metadata.get::<KnownSlots>().cloned().unwrap_or_default(),
+            durable_due: self.durable_due.clone(),
+            learned: self.judge().learned().clone(),
+            learnt: self.learnt.clone(),
+            fault_free_stacks: self.fault_free_stacks.clone(),
+            run_limit_ms: super::session::ms(self.limits.run),
+            fault_wait_ms: super::session::ms(self.limits.fault_wait),
+            map_size: self.map_size as u64,
+            stability: self.stability,
+            variable_slots: self.variable_slots,
+            edges_fault_free: self.edges_fault_free,
+        })
+    }
+
+    fn now(&self, state: &State) -> Now {
+        Now {
+            counts: self.counts.clone(),
+            findings: self.findings.clone(),
+            bugs: state
+                .metadata_map()
+                .get::<SavedBugs>()
+                .cloned()
+                .unwrap_or_default(),
+            rand: state.rand().clone(),
+            // A run that Ctrl-C cut off is in no record, and its number goes to another.
+            executions: state.executions().saturating_sub(self.cut_off),
+            kept: state.corpus().count() as u64,
+            current: state.corpus().current().map(|id| usize::from(id) as u64),
+            fuzz_ms: self.clock.fuzz_ms(),
+            learning_ms: super::session::ms(self.learning_so_far()),
+            single_fault_runs: self.judge().learned().single_fault_runs,
+            job: self.job.clone(),
+            owed: self.owed.clone(),
+            redo: self.redo.clone(),
+        }
+    }
+
+    /// What happened since the last record goes into the journal; then the line and the queue entry are written. Now and then a
+    /// checkpoint follows.
+    ///
+    /// # Errors
+    /// I/O, with the path.
+    pub fn commit(&mut self, state: &mut State) -> Result<(), FuzzError> {
+        let mut news = std::mem::take(&mut self.news);
+        news.queue = state
+            .metadata_mut::<Queue>()
+            .map(Queue::take_changes)
+            .unwrap_or_default();
+        let templates = self.templates();
+        if templates != self.templates {
+            self.templates = templates;
+            news.learned = Some(self.judge().learned().clone());
+        }
+        let record = Record {
+            now: self.now(state),
+            news,
+        };
+        hook::point("before-record");
+        let due = {
+            let Some(store) = self.store.as_mut() else {
+                return Ok(());
+            };
+            store.append(&record)?;
+            let (records, bytes) = store.since_checkpoint();
+            records >= RECORDS || bytes >= BYTES
+        };
+        hook::point("record");
+        self.after()?;
+        if due { self.checkpoint(state) } else { Ok(()) }
+    }
+
+    /// As [`Session::commit`], by a checkpoint: for learning, whose state is small and changes as a whole.
+    ///
+    /// # Errors
+    /// I/O, with the path.
+    pub fn commit_whole(&mut self, state: &mut State) -> Result<(), FuzzError> {
+        self.news = News::default();
+        if let Ok(queue) = state.metadata_mut::<Queue>() {
+            queue.take_changes();
+        }
+        self.templates = self.templates();
+        self.checkpoint(state)?;
+        self.after()
+    }
+
+    fn checkpoint(&mut self, state: &State) -> Result<(), FuzzError> {
+        let whole = self.whole(state)?;
+        match self.store.as_mut() {
+            Some(store) => store.checkpoint(&whole),
+            None => Ok(()),
+        }
+    }
+
+    /// The rest of a record: what is seen from outside.
+    fn after(&mut self) -> Result<(), FuzzError> {
+        redo(self.folder.root(), &self.redo)?;
+        self.redo = Redo {
+            at: self.redo.at + self.redo.line.len() as u64,
+            ..Redo::default()
+        };
+        Ok(())
+    }
+
+    /// How many log templates the judge knows.
+    fn templates(&self) -> usize {
+        self.judge().learned().templates.len()
+    }
+}

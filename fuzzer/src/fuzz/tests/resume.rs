@@ -1,0 +1,418 @@
+//! Resuming on the made-up cluster: the folder is copied at every instant at which a kill may come, each copy is resumed, and must
+//! become the campaign that was never interrupted.
+
+use super::*;
+use crate::campaign::state::hook::testing::looking;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::rc::Rc;
+use warren_model::{Observation, Phase, ids::fnv1a};
+
+/// What goes wrong follows from where the faults are, not from when: an interrupted campaign meets the same.
+fn moody() -> Tweak {
+    Box::new(|_, input, _, product| {
+        if input.faults.is_empty() {
+            return;
+        }
+        let points: Vec<_> = input.faults.iter().map(|f| &f.at).collect();
+        match fnv1a(format!("{points:?}").as_bytes()) % 9 {
+            0 => product.record.timed_out = true,
+            1 => product.record.void = Some("tmpfs full".into()),
+            2 => product.observations.push(Observation::Mismatch {
+                node: "n1".into(),
+                what: "digest".into(),
+                detail: "always".into(),
+            }),
+            3 => product.observations.push(Observation::Serve {
+                phase: Phase::Heal,
+                node: "n1".into(),
+                ok: false,
+                ms: 9000,
+                error: Some("refused".into()),
+            }),
+            _ => {}
+        }
+    })
+}
+
+fn sim() -> Sim {
+    Sim {
+        rounds: 4,
+        ..Sim::new(3, 1)
+    }
+}
+
+fn small(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
+    FuzzOptions {
+        max_classes: 30,
+        learning_runs: 3,
+        ..options(out, strategy, 3, runs)
+    }
+}
+
+fn resumed(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
+    FuzzOptions {
+        resume: true,
+        ..small(out, strategy, runs)
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// File names of queue/, crashes/, hangs/ and findings/: what a user saw.
+fn seen(root: &Path) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for sub in ["queue", "crashes", "hangs", "findings"] {
+        let Ok(entries) = fs::read_dir(root.join(sub)) else {
+            continue;
+        };
+        for e in entries {
+            let name = e.unwrap().file_name().into_string().unwrap();
+            if !name.starts_with('.') {
+                names.insert(format!("{sub}/{name}"));
+            }
+        }
+    }
+    names
+}
+
+/// All of a campaign but its times.
+fn story(root: &Path) -> Vec<String> {
+    let mut story = Vec::new();
+    for l in lines(root) {
+        let part = |key: &str| l[key].to_string();
+        let keys = [
+            "run",
+            "role",
+            "kinds",
+            "why",
+            "seed_run",
+            "kept",
+            "verdict",
+            "void",
+            "signature",
+            "durable",
+            "new_coverage",
+            "coverage",
+            "novelties",
+        ];
+        story.push(keys.map(part).join(" "));
+    }
+    for sub in ["queue", "crashes", "hangs"] {
+        for n in names(&root.join(sub)) {
+            let n = EntryName { time_ms: 0, ..n };
+            story.push(format!("{sub} {n}"));
+        }
+    }
+    for entry in fs::read_dir(root.join("findings")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(path.join("evidence.txt")).unwrap();
+        let confirmed = text.lines().find(|l| l.starts_with("confirmed: ")).unwrap();
+        story.push(format!(
+            "{} {confirmed}",
+            path.file_name().unwrap().display()
+        ));
+    }
+    let findings = root.join("findings");
+    story.push(format!("{:?}", fs::read_dir(findings).unwrap().count()));
+    for key in [
+        "execs_done",
+        "sequences_tested",
+        "learning_runs",
+        "corpus_count",
+        "corpus_found",
+        "max_depth",
+        "pending_total",
+        "pending_favs",
+        "saved_crashes",
+        "saved_hangs",
+        "edges_found",
+        "edges_fault_free",
+        "stability",
+        "failing_runs",
+        "unknown_runs",
+        "void_runs",
+        "timed_out_runs",
+        "durable_runs",
+        "one_fault_asked",
+        "one_fault_full",
+        "longer_asked",
+        "longer_full",
+        "uninjectable",
+        "seed",
+        "exec_timeout",
+        "mean_ms_total",
+        "cur_item",
+    ] {
+        story.push(format!("{key} {}", stat(root, key)));
+    }
+    story.sort();
+    story
+}
+
+/// The uninterrupted campaign, and copies of its folder at each point; at a record also with the record torn.
+fn cut_everywhere(
+    strategy: StrategyKind,
+    runs: u64,
+) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, copies) = (dir.path().join("whole"), dir.path().join("copies"));
+    let cuts = Rc::new(RefCell::new(Vec::new()));
+    let (from, list) = (whole.clone(), cuts.clone());
+    let mut before = 0;
+    let look = move |point: &str| {
+        let mut cuts = list.borrow_mut();
+        let take = |cuts: &mut Vec<(String, PathBuf)>, what: String, length: Option<u64>| {
+            let to = copies.join(cuts.len().to_string());
+            copy(&from, &to);
+            if let Some(length) = length {
+                let journal = to.join("default/state/journal");
+                let file = fs::File::options().write(true).open(journal).unwrap();
+                file.set_len(length).unwrap();
+            }
+            let what = format!("{}: {what}", cuts.len());
+            cuts.push((what, to));
+        };
+        let journal = from.join("default/state/journal");
+        let length = fs::metadata(journal).map_or(0, |m| m.len());
+        if point == "before-record" {
+            before = length;
+        }
+        take(&mut cuts, point.to_owned(), None);
+        if point == "record" {
+            for torn in [before + 3, (before + length) / 2, length - 1] {
+                take(&mut cuts, format!("torn at {torn}"), Some(torn));
+            }
+        }
+    };
+    looking(look, || fuzz(sim(), small(&whole, strategy, runs), moody()));
+    let cuts = cuts.borrow().clone();
+    (dir, cuts)
+}
+
+fn killed_at_any_point(strategy: StrategyKind, runs: u64) {
+    let (dir, cuts) = cut_everywhere(strategy, runs);
+    let whole = dir.path().join("whole/default");
+    let want = story(&whole);
+    // Everything that may be cut off is there.
+    let points: BTreeSet<&str> = cuts
+        .iter()
+        .map(|(w, _)| w.split(": ").nth(1).unwrap())
+        .collect();
+    for point in [
+        "before-record",
+        "record",
+        "line",
+        "owed",
+        "saved-sequence",
+        "finding",
+        "decided",
+        "checkpoint",
+    ] {
+        assert!(points.contains(point), "no {point} in {points:?}");
+    }
+    if strategy == StrategyKind::CrashFuzz {
+        for point in ["queue", "run-file", "parked"] {
+            assert!(points.contains(point), "no {point} in {points:?}");
+        }
+    }
+    let all = lines(&whole).len();
+    println!("{} cuts of {all} runs", cuts.len());
+    for (what, copy) in cuts {
+        let root = copy.join("default");
+        if !crate::campaign::state::exists(&root) {
+            continue;
+        }
+        let there = seen(&root);
+        let run_before =
+            fs::read_to_string(root.join("runs.jsonl")).map_or(0, |t| t.lines().count());
+        let (e, judge) = executor(sim(), moody());
+        let end = campaign(resumed(&copy, strategy, runs), e, &judge)
+            .unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert_eq!(end.reason, EndReason::SequenceLimit, "{what}");
+        let now = seen(&root);
+        assert!(
+            there.is_subset(&now),
+            "{what}: lost {:?}",
+            there.difference(&now)
+        );
+        let got = story(&root);
+        if got != want {
+            let differ: Vec<_> = want
+                .iter()
+                .zip(&got)
+                .filter(|(a, b)| a != b)
+                .take(5)
+                .collect();
+            panic!(
+                "{what} (after {run_before} lines): {} and {} lines; {differ:#?}",
+                want.len(),
+                got.len()
+            );
+        }
+        let _ = fs::remove_dir_all(copy);
+    }
+}
+
+#[test]
+fn killed_at_any_point_the_campaign_becomes_the_same() {
+    killed_at_any_point(StrategyKind::CrashFuzz, 24);
+}
+
+#[test]
+fn killed_at_any_point_the_baseline_becomes_the_same() {
+    killed_at_any_point(StrategyKind::RandomPoints, 10);
+}
+
+#[test]
+fn a_limit_ctrl_c_and_a_larger_limit_make_one_campaign() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    fuzz(sim(), small(&a, StrategyKind::CrashFuzz, 30), moody());
+    fuzz(sim(), small(&b, StrategyKind::CrashFuzz, 12), moody());
+    // Reached already: nothing is run.
+    let runs = lines(&b.join("default")).len();
+    let end = fuzz(sim(), resumed(&b, StrategyKind::CrashFuzz, 12), moody());
+    assert_eq!(
+        (end.reason, end.execs),
+        (EndReason::SequenceLimit, runs as u64)
+    );
+    // Ctrl-C, also in a confirmation: what is cut off counts nowhere.
+    for after in [3, 2, 5, 4] {
+        let o = resumed(&b, StrategyKind::CrashFuzz, 30);
+        let stop = o.stop.clone();
+        let mut mood = moody();
+        let tweak: Tweak = Box::new(move |run, input, options, product| {
+            mood(run, input, options, product);
+            if run == after {
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+        assert_eq!(fuzz(sim(), o, tweak).reason, EndReason::Stopped);
+    }
+    // The plot goes on where it was.
+    let o = resumed(&b, StrategyKind::CrashFuzz, 30);
+    assert_eq!(fuzz(sim(), o, moody()).reason, EndReason::SequenceLimit);
+    let plot = fs::read_to_string(b.join("default/plot_data")).unwrap();
+    assert_eq!(plot.matches('#').count(), 1, "{plot}");
+    assert_eq!(story(&b.join("default")), story(&a.join("default")));
+}
+
+#[test]
+fn another_campaign_is_refused_with_every_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |version: &str, agent: &str, paper: &str| {
+        [
+            ("target version", version),
+            ("agent", agent),
+            ("--paper", paper),
+        ]
+        .map(|(n, v)| (n.to_owned(), v.to_owned()))
+        .to_vec()
+    };
+    let first = FuzzOptions {
+        identity: with("3.6.3", "aa", "no"),
+        ..small(dir.path(), StrategyKind::CrashFuzz, 5)
+    };
+    fuzz(sim(), first.clone(), moody());
+    let root = dir.path().join("default");
+    let before = story(&root);
+    let ask = |o: FuzzOptions| {
+        let (e, judge) = executor(sim(), moody());
+        match campaign(o, e, &judge) {
+            Err(FuzzError::Usage(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    };
+    let again = FuzzOptions {
+        resume: true,
+        ..first.clone()
+    };
+    let other = |change: fn(&mut FuzzOptions)| {
+        let mut o = again.clone();
+        change(&mut o);
+        ask(o)
+    };
+    let table = [
+        (
+            other(|o| o.target = "zookeeper".into()),
+            "target: was sim, asked zookeeper",
+        ),
+        (
+            other(|o| o.strategy = StrategyKind::RandomPoints),
+            "strategy: was crashfuzz, asked random-points",
+        ),
+        (other(|o| o.max_faults = 3), "--max-faults: was 10, asked 3"),
+        (
+            other(|o| o.faults = "crash".parse().unwrap()),
+            "--faults: was crash,reboot,partition, asked crash",
+        ),
+        (
+            other(|o| o.identity[0].1 = "3.5.8".into()),
+            "target version: was 3.6.3, asked 3.5.8",
+        ),
+        (
+            other(|o| o.identity[1].1 = "bb".into()),
+            "agent: was aa, asked bb",
+        ),
+        (
+            other(|o| o.identity[2].1 = "yes".into()),
+            "--paper: was no, asked yes",
+        ),
+    ];
+    for (text, part) in &table {
+        assert!(text.contains(part) && text.contains("-o"), "{text}");
+    }
+    assert_eq!(story(&root), before, "never touched");
+    // Without -i -: refused, and told how.
+    let (e, judge) = executor(sim(), moody());
+    let text = campaign(first.clone(), e, &judge).unwrap_err().to_string();
+    assert!(
+        text.contains("-i -") && text.contains("WARREN_AUTORESUME"),
+        "{text}"
+    );
+    // Nothing to resume.
+    let empty = tempfile::tempdir().unwrap();
+    let none = |o: &FuzzOptions| FuzzOptions {
+        out: empty.path().to_owned(),
+        ..o.clone()
+    };
+    assert!(ask(none(&again)).contains("holds none"));
+    fs::create_dir_all(empty.path().join("default/queue")).unwrap();
+    assert!(ask(none(&again)).contains("no state/checkpoint"));
+    // Two at once.
+    let lock = crate::campaign::state::Lock::take(&root).unwrap();
+    let text = ask(again.clone());
+    assert!(
+        text.contains(&format!("process {}", std::process::id())),
+        "{text}"
+    );
+    drop(lock);
+    // Another seed changes nothing, and is told.
+    let o = FuzzOptions {
+        seed: Some(99),
+        max_sequences: Some(6),
+        ..again
+    };
+    let snapshot = o.snapshot.clone();
+    fuzz(sim(), o, moody());
+    assert_eq!(stat(&root, "seed"), "3");
+    let said = snapshot.drain_lines().join("\n");
+    assert!(
+        said.contains("-s 99 is passed over") && said.contains("resuming: "),
+        "{said}"
+    );
+}
