@@ -7,6 +7,9 @@ use regex::Regex;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+/// Port of the first node, step to the next node's, text sent.
+type Kind = (u16, u16, String);
+
 /// What one node answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeAnswer {
@@ -53,29 +56,34 @@ impl Questions {
         stable: bool,
         timeout: Duration,
     ) -> Result<Vec<NodeAnswer>, RunError> {
-        let mut kinds: Vec<(u16, String)> = vec![(self.ready.0.port, self.ready.0.send.clone())];
-        let mut kind = |port: u16, send: &str| -> usize {
-            match kinds.iter().position(|(p, s)| *p == port && s == send) {
+        let ready = &self.ready.0;
+        let mut kinds: Vec<Kind> = vec![(ready.port, ready.port_step, ready.send.clone())];
+        let mut kind = |asked: Kind| -> usize {
+            match kinds.iter().position(|k| *k == asked) {
                 Some(i) => i,
                 None => {
-                    kinds.push((port, send.to_owned()));
+                    kinds.push(asked);
                     kinds.len() - 1
                 }
             }
         };
-        let role_kind = self.role.as_ref().map(|(p, _)| kind(p.port, &p.send));
+        let role_kind = self
+            .role
+            .as_ref()
+            .map(|(p, _)| kind((p.port, p.port_step, p.send.clone())));
         let stable_kind = self
             .stable
             .as_ref()
             .filter(|_| stable)
-            .map(|(s, _)| kind(s.port, &s.send));
+            .map(|(s, _)| kind((s.port, s.port_step, s.send.clone())));
+        let first = slot.node_addr(0);
         let per = kinds.len();
         let probes: Vec<TextProbe> = nodes
             .iter()
             .flat_map(|addr| {
-                kinds.iter().map(|(port, send)| TextProbe {
+                kinds.iter().map(|(port, step, send)| TextProbe {
                     addr: *addr,
-                    port: *port,
+                    port: port_of(*port, *step, first, *addr),
                     send: send.clone(),
                 })
             })
@@ -148,6 +156,12 @@ impl Questions {
     }
 }
 
+/// The port of one node: nodes have consecutive addresses, so the address says which of them it is.
+fn port_of(port: u16, step: u16, first: Ipv4Addr, addr: Ipv4Addr) -> u16 {
+    let before = u16::from(addr.octets()[3].saturating_sub(first.octets()[3]));
+    port.saturating_add(step.saturating_mul(before))
+}
+
 /// A number (decimal or 0x) shifted right; any other text as it is.
 fn shifted(text: &str, bits: u32) -> String {
     if bits == 0 {
@@ -167,6 +181,7 @@ mod tests {
     fn questions() -> Questions {
         let probe = Probe {
             port: 2181,
+            port_step: 0,
             send: "srvr".into(),
             expect: String::new(),
             timeout: Duration::from_secs(1),
@@ -177,6 +192,7 @@ mod tests {
             stable: Some((
                 Stable {
                     port: 2181,
+                    port_step: 0,
                     send: "srvr".into(),
                     equal: "Zxid: (0x[0-9a-f]+)".into(),
                     equal_bits: 32,
@@ -193,6 +209,15 @@ mod tests {
             text: text.into(),
             error: None,
             t_ns: 1,
+        }
+    }
+
+    #[test]
+    fn each_node_may_have_a_port_of_its_own() {
+        let first = Ipv4Addr::new(127, 7, 0, 11);
+        for (step, last, want) in [(0, 13, 6001), (1, 11, 6001), (1, 13, 6003), (10, 12, 6011)] {
+            let addr = Ipv4Addr::new(127, 7, 0, last);
+            assert_eq!(port_of(6001, step, first, addr), want, "{step} {last}");
         }
     }
 

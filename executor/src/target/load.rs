@@ -147,6 +147,7 @@ pub fn load_target(
         Some(mut s) => {
             let stable = Stable {
                 port: port(&mut s)?,
+                port_step: port_step(&mut s)?,
                 send: s.opt_string("send")?.unwrap_or_default(),
                 equal: s.opt_string("equal")?.unwrap_or_default(),
                 equal_bits: s
@@ -449,14 +450,21 @@ fn port(s: &mut Section<'_>) -> Result<u16, TargetError> {
     u16::try_from(n).map_err(|_| s.wrong("port", format!("{n} is no port"), "write 1 to 65535"))
 }
 
+fn port_step(s: &mut Section<'_>) -> Result<u16, TargetError> {
+    let step = s.opt_int("port_step", 0, 512)?.unwrap_or(0);
+    Ok(u16::try_from(step).unwrap_or(0))
+}
+
 fn probe(s: &mut Section<'_>) -> Result<Probe, TargetError> {
     let port = port(s)?;
+    let port_step = port_step(s)?;
     let send = s.opt_string("send")?.unwrap_or_default();
     let expect = s.opt_string("expect")?.unwrap_or_default();
     s.check_regex("expect", &expect)?;
     let ms = s.opt_int("timeout_ms", 1, 600_000)?.unwrap_or(30_000);
     Ok(Probe {
         port,
+        port_step,
         send,
         expect,
         timeout: Duration::from_millis(u64::try_from(ms).unwrap_or(30_000)),

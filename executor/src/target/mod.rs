@@ -91,6 +91,8 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     pub port: u16,
+    /// Added to the port for each node before this one, over all groups: for systems that listen on every address.
+    pub port_step: u16,
     /// Empty: a connect is enough.
     pub send: String,
     /// Regex over the whole answer; empty = any.
@@ -102,6 +104,8 @@ pub struct Probe {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stable {
     pub port: u16,
+    /// As in [`Probe`].
+    pub port_step: u16,
     pub send: String,
     /// Capture 1 must be equal on all living nodes.
     pub equal: String,

@@ -27,6 +27,7 @@ heap = "64m"
 
 [ready]
 port = 7
+port_step = 2
 [role]
 port = 7
 send = "role"
@@ -95,6 +96,10 @@ fn a_good_target() {
     );
     assert_eq!(t.workload.options["ops"], "5");
     assert_eq!(t.logs, ["stdout"]);
+    assert_eq!(
+        (t.ready.port_step, t.role.as_ref().unwrap().port_step),
+        (2, 0)
+    );
     assert_eq!(t.dictionary.role_names(), ["chief"]);
     let conf = t.dictionary.conf_lines();
     assert!(
@@ -356,4 +361,33 @@ fn broken_files_and_unknown_names() {
         e.contains("`hook[1].kind`") && e.contains("`send`") && e.contains("msg-send"),
         "{e}"
     );
+}
+
+#[test]
+fn the_targets_of_the_repository_can_be_read() {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+    let mut seen = Vec::new();
+    for entry in fs::read_dir(&top).unwrap() {
+        let folder = entry.unwrap().path();
+        if !folder.join("target.toml").is_file() {
+            continue;
+        }
+        let t = load_target(&folder, None, false, &[]).unwrap_or_else(|e| panic!("{e}"));
+        if t.jars == JarSource::Maven {
+            let lock = format!("locks/{}.lock", t.version);
+            assert!(
+                t.file(std::path::Path::new(&lock)).is_some(),
+                "{lock} of {}",
+                t.name
+            );
+        }
+        seen.push(t.name);
+    }
+    seen.sort();
+    for name in ["canary", "canary-fixed", "ratis", "zookeeper"] {
+        assert!(
+            seen.iter().any(|s| s == name),
+            "{name} is not among {seen:?}"
+        );
+    }
 }
