@@ -257,6 +257,8 @@ impl<'r, 'a> Drive<'r, 'a> {
         let t_reached = held.map_or(began, |h| h.t_ns);
         if self.cluster.nodes[node].status == NodeStatus::Serving {
             self.cluster.nodes[node].status = NodeStatus::Held;
+            // Microseconds; what follows at once ends the hold again, and nobody would ever see it.
+            self.show(true);
         }
         self.see(Seen::Claimed {
             fault,
