@@ -48,6 +48,6 @@ public abstract class Driver {
         return false;
     }
 
-    /** Everything to be seen of the healed system. @return whether it is complete */
+    /** Everything to be seen of the healed system, changing nothing that the history or a replica line tells of. @return complete? */
     public abstract boolean observe(Runner run, Observations out, boolean durable) throws Exception;
 }
