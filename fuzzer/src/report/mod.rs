@@ -106,7 +106,10 @@ mod tests {
         let c = make("out/second/findings/000000");
         std::fs::create_dir_all(dir.path().join("out/default/findings/half")).unwrap();
         let of = |name: &str| findings(&dir.path().join(name));
-        assert_eq!(of("out/default/findings/000001").unwrap(), [b.clone()]);
+        assert_eq!(
+            of("out/default/findings/000001").unwrap(),
+            std::slice::from_ref(&b)
+        );
         assert_eq!(of("out/default").unwrap(), [a.clone(), b.clone()]);
         assert_eq!(of("out").unwrap(), [a, b, c]);
         std::fs::create_dir_all(dir.path().join("quiet/default/findings")).unwrap();

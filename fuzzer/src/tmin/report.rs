@@ -79,7 +79,7 @@ pub fn table(
     let (gk, gn) = m.given();
     let (k, n) = m.result();
     let mut out = String::new();
-    let _ = writeln!(out, "\n{:<12}{:<24}{}", "", "before", "after");
+    let _ = writeln!(out, "\n{:<12}{:<24}after", "", "before");
     let row = |out: &mut String, what: &str, a: String, b: String| {
         let _ = writeln!(out, "{what:<12}{a:<24}{b}");
     };

@@ -9,7 +9,7 @@ fn whatever_is_no_sequence_is_refused_with_what_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
     let garbage: Vec<u8> = (0..4096u32)
-        .map(|i| (i * 2_654_435_761 >> 13) as u8)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
         .collect();
     let long = format!("version = {}", "1".repeat(100_000));
     let table = [

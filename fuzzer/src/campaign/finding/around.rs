@@ -81,9 +81,9 @@ fn section(
             let _ = writeln!(out, ">>>>   {}", name(product, product.log_marks[*i].at));
         }
     };
-    for line in from..to {
+    for (line, (_, text)) in lines.iter().enumerate().take(to).skip(from) {
         put_marks(out, line);
-        let text = crate::ui::clip(lines[line].1, WIDTH);
+        let text = crate::ui::clip(text, WIDTH);
         let _ = writeln!(out, "{:>6} {text}", line + 1);
     }
     put_marks(out, to);
