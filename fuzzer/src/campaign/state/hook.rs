@@ -32,12 +32,17 @@ fn hook() -> &'static Hook {
     })
 }
 
-/// Whether this is the point at which to be killed.
-pub(super) fn wanted(name: &str) -> bool {
-    hook()
-        .kill_at
+/// One arrival at a point; whether it is the one at which to be killed.
+pub(super) fn arrives(name: &str) -> bool {
+    let hook = hook();
+    hook.kill_at
         .as_ref()
-        .is_some_and(|(p, n)| p == name && hook().arrived.load(Ordering::SeqCst) + 1 == *n)
+        .is_some_and(|(p, n)| p == name && hook.arrived.fetch_add(1, Ordering::SeqCst) + 1 == *n)
+}
+
+/// SIGKILL, by our own hand.
+pub(super) fn kill_now() {
+    let _ = kill(Pid::this(), Signal::SIGKILL);
 }
 
 /// Here a kill would be interesting.
@@ -50,11 +55,8 @@ pub fn point(name: &str) {
         // Whoever reads may be gone.
         let _ = writeln!(file, "{name}");
     }
-    if let Some((wanted, n)) = &hook.kill_at
-        && wanted == name
-        && hook.arrived.fetch_add(1, Ordering::SeqCst) + 1 == *n
-    {
-        let _ = kill(Pid::this(), Signal::SIGKILL);
+    if arrives(name) {
+        kill_now();
     }
 }
 

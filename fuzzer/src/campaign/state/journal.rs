@@ -122,10 +122,10 @@ impl Journal {
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(&checksum(number, &packed).to_le_bytes());
         bytes.extend_from_slice(&packed);
-        if hook::wanted("torn") {
+        if hook::arrives("torn") {
             // A half record, as a kill in the middle of the write would leave it.
             let _ = self.file.write_all(&bytes[..bytes.len() / 2]);
-            hook::point("torn");
+            hook::kill_now();
         }
         self.file
             .write_all(&bytes)
