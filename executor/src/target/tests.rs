@@ -309,7 +309,13 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "means nothing",
             "promise",
         ),
-        ("[ready]\nport = 7", "", "ready", "missing", "[ready]"),
+        (
+            "[ready]\nport = 7\nport_step = 2",
+            "",
+            "ready",
+            "missing",
+            "[ready]",
+        ),
         (
             "\"conf.in\"",
             "\"cnf.in\"",
