@@ -167,12 +167,24 @@ pub fn shell_line(words: &[String]) -> String {
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes a file so that a reader sees the old or the new one, never a half.
+/// Writes a file so that a reader sees the old or the new one, never a half. What is there and is no regular file (a device, a pipe,
+/// a link: `/dev/null`, `/dev/stdout`) is written into and never replaced.
 ///
 /// # Errors
 /// I/O, with the path.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FuzzError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    if fs::symlink_metadata(path).is_ok_and(|m| !m.is_file()) {
+        // A link to a file gives the file's new content; the standard output may be a file that has content already.
+        let content = !path.starts_with("/dev") && path.is_file();
+        return fs::OpenOptions::new()
+            .write(true)
+            .append(!content)
+            .truncate(content)
+            .open(path)
+            .and_then(|mut f| f.write_all(bytes))
+            .map_err(io("writing", path));
+    }
     let name = path.file_name().map_or_else(String::new, |n| {
         n.to_string_lossy().chars().take(40).collect()
     });
@@ -281,5 +293,30 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(e.contains("no/"), "{e}");
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_into_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "long old content").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+
+        let pipe = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let reader = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || fs::read_to_string(pipe).unwrap())
+        };
+        write_whole(&pipe, b"through the pipe").unwrap();
+        assert_eq!(reader.join().unwrap(), "through the pipe");
+        assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 }
