@@ -1,6 +1,7 @@
 //! What is to be minimised: a sequence file or a finding's folder, and the signature that its name or folder tells.
 
 use crate::cli::exit::CliError;
+use crate::cli::sequence_file::read_sequence;
 use std::path::{Path, PathBuf};
 use warren_model::FaultSequence;
 
@@ -33,11 +34,7 @@ pub fn read(given: &Path) -> Result<Input, CliError> {
     } else {
         given.to_owned()
     };
-    let at = file.display();
-    let text = std::fs::read_to_string(&file)
-        .map_err(|e| CliError::usage(format!("reading {at}: {e}")))?;
-    let sequence =
-        FaultSequence::from_text(&text).map_err(|e| CliError::usage(format!("{at}: {e}")))?;
+    let sequence = read_sequence(&file)?;
     let signature = if folder {
         of_folder(given)
     } else {

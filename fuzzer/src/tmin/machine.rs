@@ -86,7 +86,7 @@ pub struct Step {
     pub k: u32,
     pub n: u32,
     pub verdict: Verdict,
-    /// Other failures seen on the way.
+    /// Other failures of runs that did not show it.
     pub others: BTreeSet<String>,
     /// Runs that could not tell or did not come to their faults.
     pub unclear: u32,
@@ -281,18 +281,15 @@ impl Minimiser {
 
     fn tried(&mut self, outcome: Outcome, told: &mut Vec<Told>) {
         let shows = self.shows(&outcome);
-        let signature = self.signature.clone();
         let Some(t) = &mut self.trial else { return };
         t.runs += 1;
         t.hits += u32::from(shows);
         t.passed += u32::from(outcome.ended == Ended::Passed);
         t.unclear += u32::from(!matches!(outcome.ended, Ended::Passed | Ended::Failed));
-        t.others.extend(
-            outcome
-                .signatures
-                .into_iter()
-                .filter(|s| Some(s) != signature.as_ref()),
-        );
+        // What a run shows beside the failure to keep is the same story told by another checker.
+        if !shows {
+            t.others.extend(outcome.signatures);
+        }
         if shows && outcome.facts.is_some() {
             t.facts = outcome.facts;
         }

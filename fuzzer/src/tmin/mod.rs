@@ -86,10 +86,11 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
     shape.max_faults = shape.max_faults.max(input.sequence.faults.len());
     let mut m = Minimiser::new(input.sequence.clone(), shape, settings);
     let name = input.file.display().to_string();
+    let faults = input.sequence.faults.len();
     say(&format!(
-        "{name}: {} ({} faults), at most {} runs",
+        "{name}: {} ({faults} fault{}), at most {} runs",
         input.sequence.kinds(),
-        input.sequence.faults.len(),
+        if faults == 1 { "" } else { "s" },
         args.runs
     ));
     if let Some(j) = journal.as_ref().filter(|j| j.read > 0) {
@@ -107,16 +108,19 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
         nodes: m.nodes(),
         out: &args.out,
         name: &name,
-        faults: input.sequence.faults.len(),
+        faults,
         facts: Facts::default(),
     };
     let through = drive(&mut m, &mut journal, &mut world)?;
     if let Some(never) = m.never_failed() {
-        return Err(CliError::setup(report::never_failed(
-            &name,
-            never,
-            m.signature(),
-        )));
+        let mut text = report::never_failed(&name, never, m.signature());
+        if journal.as_ref().is_some_and(|j| j.read > 0) {
+            text += &format!(
+                "\n  runs of an earlier call were counted in: remove {} to make them again",
+                beside(&args.out, JOURNAL).display()
+            );
+        }
+        return Err(CliError::setup(text));
     }
     let facts = std::mem::take(&mut world.facts);
     last_words(
@@ -176,6 +180,12 @@ fn replay_command(args: &TminArgs) -> String {
 /// The journal beside the result; a result without one is somebody else's file.
 fn open(args: &TminArgs, input: &Input, limit_ms: u64) -> Result<Journal, CliError> {
     let path = beside(&args.out, JOURNAL);
+    if args.out.exists() && !args.out.is_file() {
+        return Err(CliError::usage(format!(
+            "-o {}: a folder, device or pipe takes no result, which needs its journal beside it\n  name a file with -o, such as min.toml",
+            args.out.display()
+        )));
+    }
     if args.out.exists() && !path.exists() {
         return Err(CliError::usage(format!(
             "{} exists and has no journal beside it ({}): it is not overwritten\n  choose another file with -o, or remove it",

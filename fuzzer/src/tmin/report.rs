@@ -79,9 +79,10 @@ pub fn table(
     let (gk, gn) = m.given();
     let (k, n) = m.result();
     let mut out = String::new();
-    let _ = writeln!(out, "\n{:<12}{:<24}after", "", "before");
+    let width = given.sequence.kinds().len().max(22) + 2;
+    let _ = writeln!(out, "\n{:<12}{:<width$}after", "", "before");
     let row = |out: &mut String, what: &str, a: String, b: String| {
-        let _ = writeln!(out, "{what:<12}{a:<24}{b}");
+        let _ = writeln!(out, "{what:<12}{a:<width$}{b}");
     };
     row(
         &mut out,
@@ -123,7 +124,7 @@ pub fn table(
     );
     let _ = writeln!(
         out,
-        "\nfaults {} -> {}, shows in {k} of {n}",
+        "\nfaults {} -> {}, shows in {k} of {n} (numbered as in the given sequence)",
         given.sequence.faults.len(),
         best.candidate.sequence.faults.len()
     );
