@@ -81,6 +81,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o.max_time = args.seconds.map(Duration::from_secs);
     o.max_sequences = args.runs;
     o.exit_on_bug = args.exit_on_bug;
+    o.minimize = args.minimize;
     o.command_line = std::env::args().collect();
     o.reproduce_flags = reproduce_flags(&args.setup);
     o.dump_classes.clone_from(&args.dump_classes);

@@ -124,6 +124,22 @@ impl Folder {
         shell_line(&words)
     }
 
+    /// The command that makes a failing sequence smaller.
+    #[must_use]
+    pub fn minimise(&self, file: &Path, out: &Path) -> String {
+        let mut words = vec![
+            self.program.clone(),
+            "tmin".into(),
+            "-i".into(),
+            file.display().to_string(),
+            "-o".into(),
+            out.display().to_string(),
+        ];
+        words.extend(self.flags.iter().cloned());
+        words.extend(["-s".into(), self.seed.to_string()]);
+        shell_line(&words)
+    }
+
     fn readme(&self, command: &str) -> String {
         format!(
             "Command line used to find these failures:\n\n{command}\n\nEach file is a fault sequence as it really happened, in text. To run one again:\n\n{}\n\n\

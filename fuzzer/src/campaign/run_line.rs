@@ -16,6 +16,8 @@ pub enum RunRole {
     Retest,
     /// Does the finding show again?
     Confirm,
+    /// A smaller sequence of a finding (`--minimize`).
+    Minimise,
 }
 
 /// One line.

@@ -113,6 +113,9 @@ pub struct FuzzArgs {
     /// End at the first finding (exit 77) or hang (exit 70)
     #[arg(long)]
     pub exit_on_bug: bool,
+    /// Make each finding smaller as soon as it stands (at most 60 runs each)
+    #[arg(long)]
+    pub minimize: bool,
     /// Write the instrumented classes here
     #[arg(long, value_name = "DIR")]
     pub dump_classes: Option<PathBuf>,

@@ -7,6 +7,7 @@
 
 use super::State;
 use super::drive::{Drive, Observers};
+use super::minimise::{Wanted, minimise};
 use super::options::{EndReason, FuzzError};
 use super::owed::{self, Seen};
 use super::saved::Owed;
@@ -68,7 +69,8 @@ where
     Ok(())
 }
 
-/// Decides on the failing run that is owed a decision, if there is one. Where Ctrl-C ends it, the rest is owed still.
+/// Decides on the failing run that is owed a decision, if there is one. Where Ctrl-C ends it, the rest is owed still. With
+/// `--minimize` a finding that stands is then made smaller; that is never owed.
 ///
 /// # Errors
 /// I/O; the cluster cannot be run any more.
@@ -87,34 +89,72 @@ where
         return Ok(());
     };
     let seen = owed::read(session.folder.root())?;
+    let known = owed.stood.as_ref().map(|s| s.0);
+    let stood = session.findings.len();
+    settle(session, fuzzer, executor, state, manager, &owed, &seen)?;
+    let number = known.or_else(|| session.findings.get(stood).map(|f| f.number));
+    // Not one whose replays Ctrl-C or key `n` cut short.
+    let whole = |n: &u64| {
+        let hang = seen.failure.kind == FailureKind::Hang;
+        session
+            .findings
+            .iter()
+            .any(|f| f.number == *n && (f.n >= REPLAYS || hang))
+    };
+    let wanted = session.options.minimize && session.owed.is_none();
+    let Some(number) = number.filter(|n| wanted && whole(n)) else {
+        return Ok(());
+    };
+    let wanted = Wanted {
+        number,
+        sequence: happened(&seen),
+        failure: seen.failure,
+    };
+    minimise(session, fuzzer, executor, state, manager, &wanted)
+}
+
+/// Replays, and says whether it stands.
+fn settle<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    owed: &Owed,
+    seen: &Seen,
+) -> Result<(), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>,
+{
     let signature = seen.failure.signature.clone();
     if owed.stood.is_none() && session.standing.contains(&signature) {
         // One more of a bug that stands: its sequence is kept, its story is told already.
-        save_sequence(session, state, &seen)?;
+        save_sequence(session, state, seen)?;
         return settled(session, state);
     }
     match seen.failure.kind {
         FailureKind::Hang => {
-            let rate = rate_text(&seen, 1, 1);
-            stand(session, state, &seen, 1, 1, Some(&rate))?;
+            let rate = rate_text(seen, 1, 1);
+            stand(session, state, seen, 1, 1, Some(&rate))?;
             settled(session, state)
         }
         FailureKind::Safety => {
             if owed.stood.is_none() {
-                stand_owed(session, state, &seen, 0, 0, None)?;
+                stand_owed(session, state, seen, 0, 0, None)?;
             }
-            let (k, n) = replay(session, fuzzer, executor, state, manager, &seen)?;
-            rate(session, &seen, k, n)?;
+            let (k, n) = replay(session, fuzzer, executor, state, manager, seen)?;
+            rate(session, seen, k, n)?;
             if n < REPLAYS && session.stopping() {
                 return Ok(());
             }
             settled(session, state)
         }
         FailureKind::Liveness => {
-            let (k, n) = replay(session, fuzzer, executor, state, manager, &seen)?;
+            let (k, n) = replay(session, fuzzer, executor, state, manager, seen)?;
             if owed.stood.is_some() {
                 // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is.
-                rate(session, &seen, k, n)?;
+                rate(session, seen, k, n)?;
                 return if n < REPLAYS && session.stopping() {
                     Ok(())
                 } else {
@@ -123,8 +163,8 @@ where
             }
             match outcome(k, n) {
                 Replayed::Stands => {
-                    let rate = rate_text(&seen, k, n);
-                    stand(session, state, &seen, k, n, Some(&rate))?;
+                    let rate = rate_text(seen, k, n);
+                    stand(session, state, seen, k, n, Some(&rate))?;
                     settled(session, state)
                 }
                 // Only Ctrl-C leaves it open: what was seen must not be lost with the campaign.
@@ -132,7 +172,7 @@ where
                     let rate = format!(
                         "no: replaying was cut short after {n} of {REPLAYS} replays, in {k} of which it showed again"
                     );
-                    stand_owed(session, state, &seen, k, n, Some(&rate))?;
+                    stand_owed(session, state, seen, k, n, Some(&rate))?;
                     // Key `n` wants no more of it, in this process and in later ones.
                     if session.stopping() {
                         return Ok(());
@@ -140,7 +180,7 @@ where
                     settled(session, state)
                 }
                 Replayed::Falls => {
-                    not_confirmed(session, &seen, k, n);
+                    not_confirmed(session, seen, k, n);
                     settled(session, state)
                 }
             }
@@ -361,6 +401,14 @@ fn stand(
         session.folder.finding(number).display()
     ));
     session.say(format!("  reproduce: {}", session.folder.reproduce(&path)));
+    // What only the durability restart shows no replay asks for.
+    if seen.failure.stage != Stage::Durable {
+        let small = session.folder.finding(number).join("min.toml");
+        session.say(format!(
+            "  minimise:  {}",
+            session.folder.minimise(&path, &small)
+        ));
+    }
     session.find(
         if seen.failure.kind == FailureKind::Hang {
             "hang"

@@ -9,6 +9,7 @@ mod drive;
 mod engine;
 mod kept;
 mod learn;
+mod minimise;
 mod options;
 mod owed;
 mod saved;

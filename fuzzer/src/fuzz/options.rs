@@ -50,6 +50,8 @@ pub struct FuzzOptions {
     /// `-E`: sequences tested, every try once, over the whole campaign.
     pub max_sequences: Option<u64>,
     pub exit_on_bug: bool,
+    /// `--minimize`: make a finding smaller as soon as it stands.
+    pub minimize: bool,
     /// Most classes of untested children in memory; the rest lies in runs/. Not a flag: tests lower it.
     pub max_classes: usize,
     /// Fault-free runs before the first fuzzed one (5).
@@ -254,6 +256,7 @@ impl FuzzOptions {
             max_time: None,
             max_sequences: None,
             exit_on_bug: false,
+            minimize: false,
             max_classes: crate::search::queue::MAX_CLASSES,
             learning_runs: 5,
             dump_classes: None,

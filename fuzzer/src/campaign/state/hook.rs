@@ -61,7 +61,7 @@ pub fn point(name: &str) {
 }
 
 /// A run tells how far it is: `<what>:<phase>`, and `<what>:held` while a thread waits at its point. `what` is
-/// background, learn, fuzz or confirm.
+/// background, learn, fuzz, confirm or minimise.
 pub fn phase(doing: impl FnOnce() -> String, progress: &RunProgress) {
     let hook = hook();
     if hook.events.is_none() && hook.kill_at.is_none() {
@@ -72,6 +72,7 @@ pub fn phase(doing: impl FnOnce() -> String, progress: &RunProgress) {
         ("learning background", "background"),
         ("learn", "learn"),
         ("confirm", "confirm"),
+        ("minimis", "minimise"),
     ]
     .into_iter()
     .find(|(start, _)| doing.starts_with(start))
