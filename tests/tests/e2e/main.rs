@@ -4,4 +4,5 @@
 
 mod canary;
 mod kill;
+mod tmin;
 mod zookeeper;
