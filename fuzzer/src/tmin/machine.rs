@@ -7,7 +7,7 @@ use super::bar::Bar;
 use super::candidate::{Best, Candidate, differs, nodes};
 use super::facts::Facts;
 use super::shrink::Shrink;
-use super::simpler::{simpler, wider};
+use super::simpler::{by_role, simpler, wider};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{ClusterShape, FaultSequence, NodeName};
@@ -145,6 +145,9 @@ pub struct Minimiser {
     /// Bests before it, for a result that does not show when it is replayed.
     earlier: Vec<Best>,
     shrink: Shrink,
+    /// A candidate with fewer faults did not come to all of them; roles instead of nodes are to be tried because of that, once.
+    blocked: bool,
+    roles_tried: bool,
     trial: Option<Trial>,
     refused: BTreeSet<u64>,
     /// Candidates of which every run passed.
@@ -181,6 +184,8 @@ impl Minimiser {
             stage: Stage::Learn,
             earlier: Vec::new(),
             shrink: Shrink::default(),
+            blocked: false,
+            roles_tried: false,
             trial: None,
             refused: BTreeSet::new(),
             passing: Vec::new(),
@@ -320,12 +325,19 @@ impl Minimiser {
                 k: t.hits,
                 n: t.runs,
             };
-            self.earlier.push(std::mem::replace(&mut self.best, best));
+            let before = std::mem::replace(&mut self.best, best);
             if self.stage == Stage::Fewer {
-                self.shrink.kept();
+                let faults = |b: &Best| b.candidate.sequence.faults.len();
+                if faults(&before) == faults(&self.best) {
+                    self.shrink = Shrink::default();
+                } else {
+                    self.shrink.kept();
+                }
             }
+            self.earlier.push(before);
             return;
         }
+        self.blocked |= self.stage == Stage::Fewer && t.unclear > 0;
         self.refused.insert(t.candidate.hash());
         if verdict == Verdict::NotKept && t.passed == t.runs {
             self.passing.push((t.what, t.candidate));
@@ -343,6 +355,11 @@ impl Minimiser {
             Stage::Fewer => loop {
                 match self.shrink.next(&self.best, &self.shape) {
                     Some((_, c)) if known(&self.refused, &c) => {}
+                    None if self.blocked && !self.roles_tried => {
+                        self.roles_tried = true;
+                        let roles = by_role(&self.best, &self.shape);
+                        break (roles.1.hash() != own).then_some(roles);
+                    }
                     other => break other,
                 }
             },

@@ -86,19 +86,8 @@ pub fn wider(best: &Best, shape: &ClusterShape) -> Vec<Proposal> {
         })
     });
     each("node -> role", &|i, f| {
-        let At::Exact(p) = &f.at else { return None };
-        let role = best.fact(i)?.role.clone()?;
-        (p.phase == Phase::Test).then(|| FaultAt {
-            at: At::Pattern(Pattern {
-                node: None,
-                role: Some(role),
-                frames: Vec::new(),
-                stack: Some(p.stack),
-                kind: Some(p.kind),
-                place: Some(p.place),
-                n: p.n,
-                phase: p.phase,
-            }),
+        Some(FaultAt {
+            at: at_role(&f.at, best.fact(i)?)?,
             fault: f.fault.clone(),
         })
     });
@@ -130,6 +119,38 @@ pub fn wider(best: &Best, shape: &ClusterShape) -> Vec<Proposal> {
         _ => None,
     });
     out
+}
+
+/// No node by its name, all faults at once: with fewer faults another node may lead, and a point of the one that led never comes.
+#[must_use]
+pub fn by_role(best: &Best, shape: &ClusterShape) -> Proposal {
+    let deaths = first_dead(best, shape);
+    let mut c = best.candidate.clone();
+    for (i, f) in c.sequence.faults.iter_mut().enumerate() {
+        let Some(fact) = best.fact(i) else { break };
+        let fault = by_part(f, Some(fact), deaths.contains(&i));
+        let at = at_role(&f.at, fact).unwrap_or_else(|| f.at.clone());
+        *f = FaultAt { at, fault };
+    }
+    ("roles instead of nodes".into(), c.tidy())
+}
+
+/// An exact point as one of its node's role.
+fn at_role(at: &At, fact: &FaultFacts) -> Option<At> {
+    let At::Exact(p) = at else { return None };
+    let role = fact.role.clone()?;
+    (p.phase == Phase::Test).then(|| {
+        At::Pattern(Pattern {
+            node: None,
+            role: Some(role),
+            frames: Vec::new(),
+            stack: Some(p.stack),
+            kind: Some(p.kind),
+            place: Some(p.place),
+            n: p.n,
+            phase: p.phase,
+        })
+    })
 }
 
 fn changed(best: &Best, i: usize, at: At, fault: Fault, what: &str) -> Proposal {

@@ -1,0 +1,65 @@
+//! Where fewer faults make another node the one that comes to a point: names do not hold, roles do.
+
+use super::super::facts::FaultFacts;
+use super::*;
+use warren_model::FaultAt;
+
+/// What a run of it tells: each fault at its own stack, on a node in the role of a follower.
+fn facts(given: &FaultSequence, asked: &FaultSequence) -> Facts {
+    let stack = |f: &FaultAt| match &f.at {
+        At::Exact(p) => Some(p.stack),
+        At::Pattern(p) => p.stack,
+        _ => None,
+    };
+    let faults = asked.faults.iter().filter_map(|f| {
+        let matched = given.faults.iter().find(|g| stack(g) == stack(f))?;
+        Some(FaultFacts {
+            matched: matched.clone(),
+            role: Some("follower".into()),
+            frames: Vec::new(),
+            peer: None,
+            before: Vec::new(),
+            earlier: Vec::new(),
+        })
+    });
+    Facts {
+        roles: Default::default(),
+        faults: faults.collect(),
+    }
+}
+
+#[test]
+fn roles_are_tried_where_names_block_and_then_fewer_faults_again() {
+    let given = sequence(&[crash(1), reboot(1), crash(2), reboot(2)]);
+    let mut m = Minimiser::new(given.clone(), wide(), settings(100));
+    let mut asked_for_roles = 0;
+    let told = play(&mut m, 1000, &mut |ask| {
+        asked_for_roles += u32::from(ask.what == "roles instead of nodes");
+        let exact = |f: &FaultAt| matches!(f.at, At::Exact(_));
+        let s = &ask.sequence;
+        if s.faults.len() < 4 && s.faults.iter().any(exact) {
+            return Outcome {
+                ended: Ended::NotInjected,
+                ..passes()
+            };
+        }
+        let dies = |f: &FaultAt| match &f.fault {
+            Fault::Crash { who, .. } => *who == node(2),
+            _ => false,
+        };
+        if s.faults.iter().any(dies) {
+            Outcome {
+                facts: Some(facts(&given, s)),
+                ..fails(SIG)
+            }
+        } else {
+            passes()
+        }
+    });
+    let left = &m.best().candidate;
+    assert_eq!(left.ids, [2], "{told:?}");
+    assert!(matches!(&left.sequence.faults[0].at, At::Pattern(p) if p.role.is_some()));
+    assert!((1..=4).contains(&asked_for_roles), "{asked_for_roles} runs");
+    // What passed there is a neighbour; what did not come to its faults is none.
+    assert!(m.neighbour().is_some());
+}
