@@ -6,6 +6,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions};
+use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::{self, Ui};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,13 +20,18 @@ use warren_executor::target::Target;
 pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let mut options = options(args);
     let root = options.out.join(&options.instance);
-    options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root))?;
+    options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root));
     // Before a set-up that may take a minute.
-    identify(&mut options, &session::load(&args.target, &args.setup)?);
+    let target = session::load(&args.target, &args.setup)?;
+    identify(&mut options, &target);
     if options.resume {
         fuzz::check_resume(&options)?;
     } else {
         Folder::check(&options.out, &options.instance)?;
+        if let Some(path) = &args.input {
+            options.seeds = read_seeds(path)?;
+            check_seeds(&options.seeds, &target)?;
+        }
     }
     let resume = options.resume;
     // Before set-up: Maven, too, must be ended when the user asks.
@@ -88,20 +94,9 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o
 }
 
-/// Whether a campaign is to be resumed: `-i -` wants it, AFL_AUTORESUME's cousin takes what is there.
-///
-/// # Errors
-/// Exit 2 for another `-i`.
-fn resumes(input: Option<&Path>, auto: bool, there: bool) -> Result<bool, CliError> {
-    match input {
-        Some(path) if path == Path::new("-") => Ok(true),
-        _ if auto && there => Ok(true),
-        None => Ok(false),
-        Some(path) => Err(CliError::usage(format!(
-            "-i {}: only `-i -` is known, which goes on with the campaign in the folder of -o",
-            path.display()
-        ))),
-    }
+/// Whether a campaign is to be resumed: `-i -` wants it, AFL_AUTORESUME's cousin takes what is there (and then needs no seeds).
+fn resumes(input: Option<&Path>, auto: bool, there: bool) -> bool {
+    input == Some(Path::new("-")) || (auto && there)
 }
 
 /// WARREN_AUTORESUME is set, to something else than 0.
@@ -228,15 +223,16 @@ mod tests {
     fn when_a_campaign_is_resumed() {
         let (dash, dir) = (Some(Path::new("-")), Some(Path::new("seeds")));
         for (input, auto, there, want) in [
-            (None, false, true, Some(false)),
-            (None, true, false, Some(false)),
-            (None, true, true, Some(true)),
-            (dash, false, false, Some(true)),
-            (dir, true, true, Some(true)),
-            (dir, true, false, None),
+            (None, false, true, false),
+            (None, true, false, false),
+            (None, true, true, true),
+            (dash, false, false, true),
+            (dir, true, true, true),
+            (dir, true, false, false),
+            (dir, false, true, false),
         ] {
             assert_eq!(
-                resumes(input, auto, there).ok(),
+                resumes(input, auto, there),
                 want,
                 "{input:?} {auto} {there}"
             );

@@ -256,7 +256,7 @@ fn seed_check_refuses_bad_files_before_set_up() {
     let dir = tempfile::tempdir().unwrap();
     let of = |name: &str, target: &str| {
         let text = format!(
-            "version = 1\ntarget = \"{target}\"\n[[fault]]\nkind = \"crash\"\n[fault.at]\nrole = \"leader\"\n"
+            "version = 1\ntarget = \"{target}\"\n[[fault]]\nkind = \"crash\"\n[fault.at]\nkind = \"force\"\n"
         );
         file(&dir, name, &text)
     };
@@ -265,6 +265,51 @@ fn seed_check_refuses_bad_files_before_set_up() {
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("one target at a time"), "{err}");
     assert_eq!(said(&warren(&["seed", "check"])).0, Some(2));
+}
+
+#[test]
+fn fuzz_refuses_bad_seeds_before_set_up_with_file_key_value_and_remedy() {
+    const GOOD: &str = "version = 1\ntarget = \"canary\"\n[[fault]]\nkind = \"crash\"\n\
+                        [fault.at]\nrole = \"leader\"\nkind = \"force\"\n";
+    let fuzz = |input: &std::path::Path, out: &std::path::Path| {
+        let [input, out] = [input, out].map(|p| p.to_str().unwrap());
+        said(&warren(&["fuzz", "canary", "-i", input, "-o", out]))
+    };
+    let other = (
+        "g.toml",
+        GOOD.replace("canary", "zookeeper").into_bytes(),
+        &["g.toml", "`zookeeper`", "`canary`", "key `target`"][..],
+    );
+    for (name, content, wants) in bad_seeds().into_iter().chain([other]) {
+        let dir = tempfile::tempdir().unwrap();
+        let bad = dir.path().join(name);
+        std::fs::write(&bad, content).unwrap();
+        file(&dir, "z-good.toml", GOOD);
+        let out = dir.path().join("out");
+        // One without a fault is only left out of a folder.
+        let input = if name == "h.toml" { &bad } else { dir.path() };
+        let (code, _, err) = fuzz(input, &out);
+        assert_eq!(code, Some(2), "{name}: {err}");
+        for want in wants {
+            assert!(err.contains(want), "{name} lacks `{want}`: {err}");
+        }
+        assert!(!err.contains("setting up"), "{name}: {err}");
+        assert!(!out.exists(), "{name}: a refused campaign made its folder");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let out = empty.path().join("out");
+    let (code, _, err) = fuzz(empty.path(), &out);
+    assert_eq!(code, Some(2), "{err}");
+    for want in [
+        "no usable seed",
+        empty.path().to_str().unwrap(),
+        "leave -i out",
+    ] {
+        assert!(err.contains(want), "lacks `{want}`: {err}");
+    }
+    let (code, _, err) = fuzz(&empty.path().join("nosuch.toml"), &out);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("nosuch.toml") && !out.exists(), "{err}");
 }
 
 #[test]

@@ -76,6 +76,10 @@ pub struct Figures {
     pub voids: u64,
     pub timeouts: u64,
     pub durable_runs: u64,
+    pub seeds_given: u64,
+    pub seeds_kept: u64,
+    pub seeds_failing: u64,
+    pub seeds_unmatched: u64,
     pub phase_means_ms: Vec<(String, u64)>,
     pub findings: Vec<KeptFinding>,
 }
@@ -178,6 +182,10 @@ impl Figures {
             "void_runs" = self.voids;
             "timed_out_runs" = self.timeouts;
             "durable_runs" = self.durable_runs;
+            "seeds_given" = self.seeds_given;
+            "seeds_kept" = self.seeds_kept;
+            "seeds_failing" = self.seeds_failing;
+            "seeds_unmatched" = self.seeds_unmatched;
         }
         for (reason, runs) in &self.not_injected {
             // afl-whatsup reads the file as shell variables: no hyphen may stand in a key.

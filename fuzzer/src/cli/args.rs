@@ -83,7 +83,8 @@ pub struct FuzzArgs {
     /// Campaign folder (default: out/TARGET)
     #[arg(short = 'o', value_name = "OUT")]
     pub out: Option<PathBuf>,
-    /// `-`: go on with the campaign in OUT, as it was when it ended or was killed
+    /// Begin with the fault sequences of this file or folder (seeds); `-`: go on with the campaign in OUT, as it was when it
+    /// ended or was killed
     #[arg(short = 'i', value_name = "IN")]
     pub input: Option<PathBuf>,
     /// End after so many seconds of fuzzing, counted from this start's first fuzzed run

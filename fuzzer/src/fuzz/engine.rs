@@ -220,7 +220,8 @@ where
         if let Some(reason) = due(session) {
             return Ok(reason);
         }
-        // A sequence whose last run told nothing is run again before anything new is picked.
+        // A sequence whose last run told nothing is run again, and a seed that is due is run, before anything new is picked.
+        stages.0.session.import(&*executor, state);
         let went = if stages.0.session.job.is_some() {
             stages.0.again(fuzzer, executor, state, manager)
         } else {

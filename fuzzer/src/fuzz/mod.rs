@@ -7,6 +7,7 @@ mod confirm;
 mod counts;
 mod drive;
 mod engine;
+mod import;
 mod kept;
 mod learn;
 mod minimise;

@@ -2,6 +2,7 @@
 
 use crate::campaign::Environment;
 use crate::fuzz::SharedSnapshot;
+use crate::seeds::SeedFile;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -37,6 +38,8 @@ pub struct FuzzOptions {
     pub out: PathBuf,
     /// AFL's instance name: `default` unless asked otherwise.
     pub instance: String,
+    /// `-i`: sequences to begin with, checked against the target already.
+    pub seeds: Vec<SeedFile>,
     pub strategy: StrategyKind,
     pub faults: FaultSet,
     /// Most faults in a sequence.
@@ -250,6 +253,7 @@ impl FuzzOptions {
             instance: "default".into(),
             strategy: StrategyKind::default(),
             faults: FaultSet::default(),
+            seeds: Vec::new(),
             max_faults: 10,
             seed: None,
             run_limit: None,

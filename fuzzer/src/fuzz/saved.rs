@@ -3,6 +3,7 @@
 //! run's end. How it lies on disk, and in which order, is `campaign/state`'s business.
 
 use super::State;
+use super::import::Seeds;
 use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
 use crate::campaign::folder::{append, io, write_whole};
@@ -96,6 +97,7 @@ pub struct Now {
     pub single_fault_runs: u32,
     pub job: Option<Job>,
     pub owed: Option<Owed>,
+    pub seeds: Seeds,
     pub redo: Redo,
 }
 
@@ -344,6 +346,7 @@ impl Session {
         self.clock.resume_at(Duration::from_millis(now.fuzz_ms));
         self.job = now.job;
         self.owed = now.owed;
+        self.seeds = now.seeds;
         self.redo = Redo {
             at: now.redo.at + now.redo.line.len() as u64,
             ..Redo::default()
@@ -401,6 +404,7 @@ impl Session {
             single_fault_runs: self.judge().learned().single_fault_runs,
             job: self.job.clone(),
             owed: self.owed.clone(),
+            seeds: self.seeds.clone(),
             redo: self.redo.clone(),
         }
     }

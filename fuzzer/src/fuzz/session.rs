@@ -3,6 +3,7 @@
 
 pub use super::counts::{Clock, Counts};
 use super::drive::Limits;
+use super::import::Seeds;
 use super::options::{EndReason, FuzzError, FuzzOptions};
 use super::saved::{Job, Learnt, News, Owed, Redo};
 use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
@@ -42,6 +43,8 @@ pub struct Session {
     pub root: Trace,
     /// When its first node served.
     pub root_serving_ns: Option<u64>,
+    /// Given by `-i`.
+    pub seeds: Seeds,
     /// Hashes of the sequences tested: two seed runs may have a child in common.
     pub tested: BTreeSet<u64>,
     /// Most classes in memory.
@@ -90,6 +93,7 @@ impl Session {
         });
         let limits = Limits::from_learning(&[], &[], options.run_limit);
         let max_classes = options.max_classes;
+        let seeds = Seeds::new(&options.seeds);
         Session {
             options,
             folder,
@@ -103,6 +107,7 @@ impl Session {
             fault_free_stacks: BTreeSet::new(),
             root: Trace::default(),
             root_serving_ns: None,
+            seeds,
             tested: BTreeSet::new(),
             max_classes,
             map_size: 0,
@@ -319,6 +324,10 @@ impl Session {
             voids: c.voids,
             timeouts: c.timeouts,
             durable_runs: c.durable,
+            seeds_given: self.seeds.given,
+            seeds_kept: self.seeds.kept,
+            seeds_failing: self.seeds.failing,
+            seeds_unmatched: self.seeds.unmatched(),
             phase_means_ms: c.phase_means(),
             findings: self.findings.clone(),
         }

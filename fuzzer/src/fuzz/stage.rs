@@ -29,7 +29,7 @@ use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict};
 /// A void run is repeated so often.
 const VOID_REPEATS: u32 = 3;
 /// One of so many runs asks for durability.
-const DURABLE_EVERY: u64 = 10;
+pub const DURABLE_EVERY: u64 = 10;
 
 /// How the last run of a sequence ended.
 pub enum Tested {
@@ -353,6 +353,7 @@ impl FuzzStage {
         if let Some(pick) = &job.pick {
             state.metadata_mut::<Queue>()?.not_injected(pick);
         }
+        self.session.seed_skipped();
         let text = format!("{}: given up with key n", job.sequence.kinds());
         self.session.find("skipped", text);
         self.session.commit(state)?;
@@ -378,7 +379,10 @@ impl FuzzStage {
         if void {
             session.counts.sequences += 1;
         } else {
-            let first_try = job.pick.as_ref().is_none_or(|p| p.tries == 0);
+            let first_try = session
+                .seeds
+                .first_try()
+                .unwrap_or_else(|| job.pick.as_ref().is_none_or(|p| p.tries == 0));
             session.counts.tested(record, judgement, first_try);
         }
         if plain(record, judgement) {
@@ -443,7 +447,9 @@ impl FuzzStage {
         line.kept = kept.map(|id| usize::from(id) as u64);
         line.seed_run = job.pick.as_ref().map(|p| p.seed);
         line.why.clone_from(&job.why);
-        session.run_ended(&line)
+        session.run_ended(&line)?;
+        session.seed_settled(run, kept.is_some());
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
-//! The feedback that keeps nothing by itself: when another one keeps a run, it writes `runs/<id>.run` (the queue entry
+//! The feedback that keeps nothing by itself but seeds: when another one keeps a run, it writes `runs/<id>.run` (the queue entry
 //! comes after the journal's record) and gives the entry AFL's name.
 
+use super::import::{Importing, keeps_seed};
 use super::options::FuzzError;
 use super::session::Clock;
 use crate::campaign::state::hook;
@@ -13,7 +14,7 @@ use libafl::{Error, HasMetadata};
 use libafl_bolts::Named;
 use libafl_bolts::tuples::{Handle, MatchName, MatchNameRef};
 use std::borrow::Cow;
-use warren_feedback::{KeptInfo, RUN, RunObserver};
+use warren_feedback::{KeptInfo, MatchedSequences, RUN, RunObserver};
 use warren_model::FaultSequence;
 
 /// Put after the feedback that decides: it reads the metadata that one leaves.
@@ -48,17 +49,21 @@ impl<S> StateInitializer<S> for StoreFeedback {}
 impl<EM, OT, S> Feedback<EM, FaultSequence, OT, S> for StoreFeedback
 where
     OT: MatchName,
-    S: HasCorpus<FaultSequence> + HasExecutions,
+    S: HasCorpus<FaultSequence> + HasExecutions + HasMetadata,
 {
+    /// Seeds only: they are kept although nothing about them is new.
     fn is_interesting(
         &mut self,
-        _state: &mut S,
+        state: &mut S,
         _manager: &mut EM,
         _input: &FaultSequence,
-        _observers: &OT,
+        observers: &OT,
         _kind: &ExitKind,
     ) -> Result<bool, Error> {
-        Ok(false)
+        Ok(state.has_metadata::<Importing>()
+            && observers
+                .get(&self.run)
+                .is_some_and(|run| keeps_seed(run.record(), run.judgement())))
     }
 
     fn append_metadata(
@@ -95,7 +100,12 @@ where
         let name = EntryName {
             id,
             src: parent,
-            orig: parent.is_none().then(|| "fault-free".to_owned()),
+            orig: parent.is_none().then(|| {
+                state
+                    .metadata_map()
+                    .get::<Importing>()
+                    .map_or_else(|| "fault-free".to_owned(), |i| i.orig.clone())
+            }),
             time_ms: self.clock.fuzz_ms(),
             execs: *state.executions(),
             op: stored.matched().map_or_else(String::new, names::op),
@@ -104,6 +114,14 @@ where
                 .is_ok_and(|k| k.new_slots > 0),
             bug: None,
         };
+        // Of a seed that was not new nobody else takes note: a child that comes to the same would be kept once more.
+        if let Ok(kept) = testcase.metadata::<KeptInfo>() {
+            let matched = kept.matched;
+            state
+                .metadata_or_insert_with(MatchedSequences::default)
+                .ids
+                .insert(matched);
+        }
         *testcase.filename_mut() = Some(name.to_string());
         testcase.set_executions(*state.executions());
         Ok(())

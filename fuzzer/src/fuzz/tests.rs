@@ -2,6 +2,7 @@
 
 mod minimise;
 mod resume;
+mod seeds;
 
 use super::engine::campaign;
 use super::*;

@@ -1,12 +1,12 @@
 //! Seed files: read from a file or a folder, and asked before anything is set up whether the target could run them at all.
 //!
-//! Called by `seed check`. One bad seed refuses all of them: a seed that is silently left out is a seed nobody misses.
+//! Called by `fuzz -i` and `seed check`. One bad seed refuses all of them: a seed that is silently left out is a seed nobody misses.
 
 use std::path::{Path, PathBuf};
 use warren_executor::RunError;
 use warren_executor::run::check_request;
 use warren_executor::target::Target;
-use warren_model::{FaultSequence, TextError};
+use warren_model::{CrashStyle, CutHow, Fault, FaultSequence, TextError};
 
 /// Largest seed file; one of 60 faults has some 20 KiB.
 const MAX_BYTES: u64 = 1 << 20;
@@ -36,7 +36,7 @@ pub enum SeedError {
     Text { path: PathBuf, source: TextError },
     #[error("seed {}: {why}{}", path.display(), remedy(.why))]
     Refused { path: PathBuf, why: RunError },
-    #[error("no usable seed in {}: {why}\n  put sequences with at least one fault there", path.display())]
+    #[error("no usable seed in {}: {why}\n  put sequences with at least one fault there, or leave -i out", path.display())]
     None { path: PathBuf, why: String },
 }
 
@@ -96,6 +96,23 @@ pub fn check_seeds(seeds: &[SeedFile], target: &Target) -> Result<(), SeedError>
         })?;
     }
     Ok(())
+}
+
+/// What of a sequence needs kernel rules in the slot: such a fault cannot be made without them.
+#[must_use]
+pub fn needs_kernel(sequence: &FaultSequence) -> bool {
+    sequence.faults.iter().any(|f| {
+        matches!(
+            f.fault,
+            Fault::PartitionStart {
+                how: CutHow::Drop,
+                ..
+            } | Fault::Crash {
+                style: CrashStyle::Machine,
+                ..
+            }
+        )
+    })
 }
 
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, SeedError> {
@@ -226,5 +243,23 @@ mod tests {
         assert!(e.contains("x.toml") && e.contains("give a file"), "{e}");
         std::fs::write(&file, GOOD).unwrap();
         assert_eq!(read_seeds(&file).unwrap()[0].name, "x.toml");
+    }
+
+    #[test]
+    fn what_needs_kernel_rules() {
+        let table = [
+            ("kind = \"crash\"\nnode = \"a\"", false),
+            ("kind = \"crash\"\nnode = \"a\"\nstyle = \"machine\"", true),
+            ("kind = \"partition-start\"\nwho = { cut = [\"a\"] }", true),
+            (
+                "kind = \"partition-start\"\nhow = \"throw\"\nwho = { cut = [\"a\"] }",
+                false,
+            ),
+        ];
+        for (fault, want) in table {
+            let text = format!("{EMPTY}[[fault]]\n{fault}\n[fault.at]\nwhen = \"at-once\"\n");
+            let sequence = FaultSequence::from_text(&text).unwrap();
+            assert_eq!(needs_kernel(&sequence), want, "{fault}");
+        }
     }
 }

@@ -1,13 +1,14 @@
-//! Seeds: hand-written sequences (or those of another campaign), and the verb `seed check`.
+//! Seeds: hand-written sequences (or those of another campaign) that a campaign begins with (`fuzz -i`), and the verb `seed check`.
 //!
-//! [`load`] reads and refuses, [`nearest`] says what came nearest to a point that never came, [`check`] is the verb. Runs no campaign.
+//! [`load`] reads and refuses, [`nearest`] says what came nearest to a point that never came, [`check`] is the verb. Running seeds
+//! inside a campaign is `fuzz`'s.
 
 mod check;
 mod load;
 mod nearest;
 
 pub use check::run;
-pub use load::{SeedError, SeedFile, check_seeds, read_seeds};
+pub use load::{SeedError, SeedFile, check_seeds, needs_kernel, read_seeds};
 pub use nearest::{Near, near_lines, nearest, stack_text};
 
 use crate::cli::exit::CliError;

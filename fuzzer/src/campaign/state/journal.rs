@@ -225,9 +225,9 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         let text = Journal::open::<String>(&path, 0).unwrap_err().to_string();
         assert!(text.contains("damaged at byte 8"), "{text}");
-        bytes[7] = b'2';
+        bytes[7] = b'1';
         fs::write(&path, &bytes).unwrap();
         let text = Journal::open::<String>(&path, 0).unwrap_err().to_string();
-        assert!(text.contains("version 2, this program reads 1"), "{text}");
+        assert!(text.contains("version 1, this program reads 2"), "{text}");
     }
 }

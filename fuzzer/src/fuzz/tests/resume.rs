@@ -1,14 +1,16 @@
 //! Resuming on the made-up cluster: the folder is copied at every instant at which a kill may come, each copy is resumed, and must
 //! become the campaign that was never interrupted.
 
+use super::seeds::{crash, failing, seed};
 use super::*;
 use crate::campaign::state::hook::testing::looking;
+use crate::seeds::SeedFile;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
-use warren_model::{Observation, Phase, ids::fnv1a};
+use warren_model::{Kind, Observation, Phase, ids::fnv1a};
 
 /// What goes wrong follows from where the faults are, not from when: an interrupted campaign meets the same.
 fn moody() -> Tweak {
@@ -156,6 +158,10 @@ fn story(root: &Path) -> Vec<String> {
         "exec_timeout",
         "mean_ms_total",
         "cur_item",
+        "seeds_given",
+        "seeds_kept",
+        "seeds_failing",
+        "seeds_unmatched",
     ] {
         story.push(format!("{key} {}", stat(root, key)));
     }
@@ -167,6 +173,7 @@ fn story(root: &Path) -> Vec<String> {
 fn cut_everywhere(
     strategy: StrategyKind,
     runs: u64,
+    seeds: Vec<SeedFile>,
 ) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
     let dir = tempfile::tempdir().unwrap();
     let (whole, copies) = (dir.path().join("whole"), dir.path().join("copies"));
@@ -198,15 +205,17 @@ fn cut_everywhere(
             }
         }
     };
-    looking(look, || fuzz(sim(), small(&whole, strategy, runs), moody()));
+    let o = FuzzOptions {
+        seeds,
+        ..small(&whole, strategy, runs)
+    };
+    looking(look, || fuzz(sim(), o, moody()));
     let cuts = cuts.borrow().clone();
     (dir, cuts)
 }
 
 fn killed_at_any_point(strategy: StrategyKind, runs: u64) {
-    let (dir, cuts) = cut_everywhere(strategy, runs);
-    let whole = dir.path().join("whole/default");
-    let want = story(&whole);
+    let (dir, cuts) = cut_everywhere(strategy, runs, Vec::new());
     // Everything that may be cut off is there.
     let points: BTreeSet<&str> = cuts
         .iter()
@@ -229,6 +238,13 @@ fn killed_at_any_point(strategy: StrategyKind, runs: u64) {
             assert!(points.contains(point), "no {point} in {points:?}");
         }
     }
+    become_the_same(dir.path(), cuts, strategy, runs);
+}
+
+/// Each copy is resumed, without the seeds' files: what it needs of them is in its state.
+fn become_the_same(dir: &Path, cuts: Vec<(String, PathBuf)>, strategy: StrategyKind, runs: u64) {
+    let whole = dir.join("whole/default");
+    let want = story(&whole);
     let all = lines(&whole).len();
     println!("{} cuts of {all} runs", cuts.len());
     for (what, copy) in cuts {
@@ -275,6 +291,40 @@ fn killed_at_any_point_the_campaign_becomes_the_same() {
 #[test]
 fn killed_at_any_point_the_baseline_becomes_the_same() {
     killed_at_any_point(StrategyKind::RandomPoints, 10);
+}
+
+/// Killed while seeds are imported: none is lost, none is run twice, and those that wait for another try have it.
+#[test]
+fn killed_at_any_point_the_import_goes_on() {
+    let force = |n| crash("log.force", Kind::Force, n);
+    let seeds = vec![
+        seed("a.toml", force(1)),
+        seed("b.toml", force(99)),
+        seed("c.toml", failing()),
+        seed("d.toml", force(2)),
+        seed("e.toml", crash("log.append", Kind::Write, 1)),
+        seed("f.toml", crash("log.append", Kind::Write, 2)),
+    ];
+    let names: Vec<String> = seeds.iter().map(|s| format!("seed {}", s.name)).collect();
+    let runs = 33;
+    let (dir, cuts) = cut_everywhere(StrategyKind::CrashFuzz, runs, seeds);
+    // The whole one is what it should be: each once, in order, b.toml once more.
+    let whole = dir.path().join("whole/default");
+    let of_seeds = |roles: &[&str]| -> Vec<String> {
+        lines(&whole)
+            .iter()
+            .filter(|l| roles.contains(&l["role"].as_str().unwrap()))
+            .filter_map(|l| l["why"].as_str().map(str::to_owned))
+            .filter(|w| w.starts_with("seed "))
+            .collect()
+    };
+    let tested = of_seeds(&["fuzz"]);
+    assert_eq!(tested[..names.len()], names);
+    assert_eq!(tested[names.len()..], ["seed b.toml, try 2"]);
+    // Some of them were run again (void, over the limit): cut off between two runs of one seed, too.
+    let again = of_seeds(&["repeat", "retest"]);
+    assert!(!again.is_empty(), "{again:?}");
+    become_the_same(dir.path(), cuts, StrategyKind::CrashFuzz, runs);
 }
 
 #[test]
