@@ -150,6 +150,8 @@ pub struct Minimiser {
     roles_tried: bool,
     trial: Option<Trial>,
     refused: BTreeSet<u64>,
+    /// Points that a fault was moved away from: what comes first on a node differs from run to run, and none is to go to and fro.
+    left: BTreeSet<(usize, String)>,
     /// Candidates of which every run passed.
     passing: Vec<(String, Candidate)>,
     learned: Vec<Outcome>,
@@ -188,6 +190,7 @@ impl Minimiser {
             roles_tried: false,
             trial: None,
             refused: BTreeSet::new(),
+            left: BTreeSet::new(),
             passing: Vec::new(),
             learned: Vec::new(),
             given: (0, 0),
@@ -326,6 +329,10 @@ impl Minimiser {
                 n: t.runs,
             };
             let before = std::mem::replace(&mut self.best, best);
+            if self.stage == Stage::Simpler {
+                let (old, new) = (places(&before.candidate), places(&self.best.candidate));
+                self.left.extend(old.difference(&new).cloned());
+            }
             if self.stage == Stage::Fewer {
                 let faults = |b: &Best| b.candidate.sequence.faults.len();
                 if faults(&before) == faults(&self.best) {
@@ -365,7 +372,7 @@ impl Minimiser {
             },
             Stage::Simpler => simpler(&self.best, &self.shape)
                 .into_iter()
-                .find(|(_, c)| !known(&self.refused, c)),
+                .find(|(_, c)| !known(&self.refused, c) && places(c).is_disjoint(&self.left)),
             Stage::Wider => wider(&self.best, &self.shape)
                 .into_iter()
                 .find(|(_, c)| !known(&self.refused, c)),
@@ -549,4 +556,13 @@ impl Minimiser {
             .filter(|(_, n, _)| *n > 0)
             .reduce(|a, b| if b.1 <= a.1 { b } else { a })
     }
+}
+
+/// Where each fault happens.
+fn places(c: &Candidate) -> BTreeSet<(usize, String)> {
+    c.ids
+        .iter()
+        .zip(&c.sequence.faults)
+        .map(|(id, f)| (*id, format!("{:?}", f.at)))
+        .collect()
 }

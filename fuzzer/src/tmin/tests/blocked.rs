@@ -63,3 +63,38 @@ fn roles_are_tried_where_names_block_and_then_fewer_faults_again() {
     // What passed there is a neighbour; what did not come to its faults is none.
     assert!(m.neighbour().is_some());
 }
+
+#[test]
+fn no_fault_goes_to_and_fro() {
+    let given = sequence(&[crash(1)]);
+    let mut m = Minimiser::new(given.clone(), wide(), settings(100));
+    let point = |stack: u64| IoPoint {
+        node: "n9".into(),
+        stack: StackId(stack),
+        kind: Kind::Force,
+        place: Place::Before,
+        n: 1,
+        phase: Phase::Test,
+    };
+    // Two threads of one node: whichever point is asked for, the other one came before it.
+    play(&mut m, 1000, &mut |ask| {
+        let Some(f) = ask.sequence.faults.first() else {
+            return passes();
+        };
+        let other = match &f.at {
+            At::Exact(p) if p.stack == StackId(1) => point(2),
+            _ => point(1),
+        };
+        let mut told = facts(&given, &given);
+        told.faults[0].matched = f.clone();
+        told.faults[0].role = None;
+        told.faults[0].earlier = vec![other];
+        Outcome {
+            facts: Some(told),
+            ..fails(SIG)
+        }
+    });
+    // Replays, the lone fault left out, one step to the other point and none back, the result.
+    assert!(m.is_over() && m.spent() < 20, "{} runs", m.spent());
+    assert_eq!(m.steps_kept(), 1);
+}
