@@ -150,7 +150,8 @@ pub struct Minimiser {
     roles_tried: bool,
     trial: Option<Trial>,
     refused: BTreeSet<u64>,
-    /// Points that a fault was moved away from: what comes first on a node differs from run to run, and none is to go to and fro.
+    /// Points that a fault was moved away from or that did not do: what comes first on a node differs from run to run, and none is to
+    /// go to and fro or to be tried again whenever another fault moved.
     left: BTreeSet<(usize, String)>,
     /// Candidates of which every run passed.
     passing: Vec<(String, Candidate)>,
@@ -345,6 +346,10 @@ impl Minimiser {
             return;
         }
         self.blocked |= self.stage == Stage::Fewer && t.unclear > 0;
+        if self.stage == Stage::Simpler {
+            let (old, new) = (places(&self.best.candidate), places(&t.candidate));
+            self.left.extend(new.difference(&old).cloned());
+        }
         self.refused.insert(t.candidate.hash());
         if verdict == Verdict::NotKept && t.passed == t.runs {
             self.passing.push((t.what, t.candidate));
