@@ -108,6 +108,8 @@ fn autoresume() -> bool {
 fn identify(options: &mut FuzzOptions, target: &Target) {
     // A base may give the name: files and records carry the one the description says.
     options.target.clone_from(&target.name);
+    let serve_ms = target.clock.get("serve_ms").copied().unwrap_or(0);
+    options.least_limit = Duration::from_millis(2 * u64::try_from(serve_ms).unwrap_or(0));
     let globs = |globs: &[String]| match globs {
         [] => "none".to_owned(),
         some => some.join(" "),

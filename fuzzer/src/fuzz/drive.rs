@@ -47,13 +47,18 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// max(20 s, 5 x the median fault-free run), max(5 s, 3 x the median test phase); `asked` is `-t`. Times in ms.
+    /// max(20 s, 5 x the median fault-free run, `least`), max(5 s, 3 x the median test phase); `asked` is `-t`. Times in ms.
     #[must_use]
-    pub fn from_learning(totals: &[u64], tests: &[u64], asked: Option<Duration>) -> Self {
+    pub fn from_learning(
+        totals: &[u64],
+        tests: &[u64],
+        least: Duration,
+        asked: Option<Duration>,
+    ) -> Self {
         let seconds = Duration::from_secs;
+        let learned = Duration::from_millis(5 * median(totals));
         Limits {
-            run: asked
-                .unwrap_or_else(|| seconds(20).max(Duration::from_millis(5 * median(totals)))),
+            run: asked.unwrap_or_else(|| seconds(20).max(learned).max(least)),
             fault_wait: seconds(5).max(Duration::from_millis(3 * median(tests))),
         }
     }
@@ -73,7 +78,9 @@ mod tests {
 
     #[test]
     fn limits() {
-        let l = |totals: &[u64], tests: &[u64]| Limits::from_learning(totals, tests, None);
+        let l = |totals: &[u64], tests: &[u64]| {
+            Limits::from_learning(totals, tests, Duration::ZERO, None)
+        };
         let s = Duration::from_secs;
         assert_eq!(
             l(&[], &[]),
@@ -96,7 +103,9 @@ mod tests {
                 fault_wait: s(12)
             }
         );
-        let asked = Limits::from_learning(&[6000], &[100], Some(s(7)));
+        let slow = Limits::from_learning(&[3000], &[100], s(28), None);
+        assert_eq!(slow.run, s(28));
+        let asked = Limits::from_learning(&[6000], &[100], s(28), Some(s(7)));
         assert_eq!(asked.run, s(7));
     }
 }

@@ -155,7 +155,12 @@ where
         }
     }
     session.map_size = executor.map_size();
-    session.limits = Limits::from_learning(&totals, &tests, session.options.run_limit);
+    session.limits = Limits::from_learning(
+        &totals,
+        &tests,
+        session.options.least_limit,
+        session.options.run_limit,
+    );
     session.stability = 100.0 * stability(&maps);
     session.edges_fault_free = edges_found(state);
     session.variable_slots = variable(&maps);

@@ -48,6 +48,8 @@ pub struct FuzzOptions {
     pub seed: Option<u64>,
     /// `-t`: limit of one run; none = max(20 s, 5 x the median fault-free run).
     pub run_limit: Option<Duration>,
+    /// What that limit must be at least, unless `-t` says otherwise: twice what the target may take to serve again.
+    pub least_limit: Duration,
     /// `-V`: seconds of fuzzing, from the first fuzzed run of this process.
     pub max_time: Option<Duration>,
     /// `-E`: sequences tested, every try once, over the whole campaign.
@@ -251,12 +253,13 @@ impl FuzzOptions {
             target: target.to_owned(),
             out: out.into(),
             instance: "default".into(),
+            seeds: Vec::new(),
             strategy: StrategyKind::default(),
             faults: FaultSet::default(),
-            seeds: Vec::new(),
             max_faults: 10,
             seed: None,
             run_limit: None,
+            least_limit: Duration::ZERO,
             max_time: None,
             max_sequences: None,
             exit_on_bug: false,
