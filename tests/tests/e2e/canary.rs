@@ -103,7 +103,7 @@ fn seed_check_says_what_matched_and_what_came_nearest() {
     let dir = tempfile::tempdir().unwrap();
     let late = dir.path().join("late.toml");
     let text = fs::read_to_string(corpus("a-checkpoint-owner.toml")).unwrap();
-    let text = text.replacen("n = 1\n", "n = 999\n", 1);
+    let text = text.replacen("\nn = 1\n", "\nn = 999\n", 1);
     fs::write(&late, text).unwrap();
     let ran = run(
         warren(&["seed", "check", &late.display().to_string()]),
