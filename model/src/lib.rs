@@ -4,6 +4,7 @@
 //! behind the feature `libafl` (`Input` for [`FaultSequence`]). Words are those of the field (docs/ARCHITECTURE.md).
 
 pub mod constraints;
+pub mod frames;
 pub mod history;
 pub mod ids;
 pub mod point;
@@ -17,6 +18,7 @@ pub mod verdict;
 mod input;
 
 pub use constraints::{ClusterShape, ClusterState, GroupShape, Violation};
+pub use frames::{frame_name, frames_match};
 pub use history::{HistoryEvent, Observation, OpDone, OpInvoke, Outcome};
 pub use ids::{FaultId, NodeName, StackId};
 pub use point::{IoPoint, Kind, Pattern, Phase, Place};

@@ -2,8 +2,9 @@
 //!
 //! Made by the executor from the node pages; read by feedback (recovery points) and by strategies (children).
 
+use crate::frames::frames_match;
 use crate::ids::{NodeName, StackId};
-use crate::point::{IoPoint, Kind, Phase, Place};
+use crate::point::{IoPoint, Kind, Pattern, Phase, Place};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -126,6 +127,20 @@ impl Trace {
     #[must_use]
     pub fn text(&self, index: Option<u32>) -> Option<&str> {
         self.texts.get(index? as usize).map(String::as_str)
+    }
+
+    /// Whether an event is what a pattern asks for, as far as one event tells: stack, frames, kind, place, role. Node, phase and n are
+    /// the caller's: they depend on the names of the run and on the arrivals before.
+    #[must_use]
+    pub fn fits(&self, p: &Pattern, e: &TraceEvent) -> bool {
+        p.stack.is_none_or(|s| s == e.stack)
+            && p.kind.is_none_or(|k| k == e.kind)
+            && p.place.is_none_or(|k| k == e.place)
+            && p.role.as_deref().is_none_or(|r| self.role(e) == Some(r))
+            && self
+                .stacks
+                .get(&e.stack)
+                .map_or(p.frames.is_empty(), |f| frames_match(&p.frames, f))
     }
 
     /// One line for people: innermost own frame of a stack.

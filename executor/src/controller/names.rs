@@ -1,9 +1,7 @@
 //! Renaming nodes at GO so that recorded roles fall on present ones (design: I/O point identity). Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use warren_model::{
-    At, ClusterShape, CutWho, Fault, FaultAt, FaultSequence, Member, NodeName, Phase, Who,
-};
+use warren_model::{At, ClusterShape, Fault, FaultAt, FaultSequence, NodeName, Phase, Who};
 
 /// Recorded name -> name in this run, within each group; names that stay are not in it. Nodes of start faults are never
 /// renamed; a sequence that knows no roles is taken as it stands.
@@ -83,45 +81,5 @@ fn start_nodes(sequence: &FaultSequence) -> BTreeSet<NodeName> {
 #[must_use]
 pub fn rename(faults: &[FaultAt], map: &BTreeMap<NodeName, NodeName>) -> Vec<FaultAt> {
     let new = |n: &NodeName| map.get(n).unwrap_or(n).clone();
-    let who = |w: &Who| match w {
-        Who::Node(n) => Who::Node(new(n)),
-        other => other.clone(),
-    };
-    let member = |m: &Member| match m {
-        Member::Node(n) => Member::Node(new(n)),
-        other => other.clone(),
-    };
-    faults
-        .iter()
-        .map(|f| {
-            if f.at.phase() == Phase::Start {
-                return f.clone();
-            }
-            let mut at = f.at.clone();
-            match &mut at {
-                At::Exact(p) => p.node = new(&p.node),
-                At::Pattern(p) => p.node = p.node.as_ref().map(&new),
-                At::Joined(n) => *n = new(n),
-                At::AtOnce => {}
-            }
-            let fault = match &f.fault {
-                Fault::Crash { who: w, style } => Fault::Crash {
-                    who: who(w),
-                    style: *style,
-                },
-                Fault::Reboot { who: w } => Fault::Reboot { who: who(w) },
-                Fault::PartitionStart { how, who: w } => Fault::PartitionStart {
-                    how: *how,
-                    who: CutWho {
-                        cut: w.cut.iter().map(member).collect(),
-                        from: w.from.iter().map(member).collect(),
-                        bridge: w.bridge.as_ref().map(member),
-                        way: w.way,
-                    },
-                },
-                Fault::PartitionStop => Fault::PartitionStop,
-            };
-            FaultAt { at, fault }
-        })
-        .collect()
+    faults.iter().map(|f| f.renamed(&new)).collect()
 }

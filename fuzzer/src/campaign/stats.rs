@@ -4,6 +4,7 @@
 use crate::fuzz::InjectedRates;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// First line of plot_data.
 pub const PLOT_HEADER: &str = "# relative_time, cycles_done, cur_item, corpus_count, pending_total, pending_favs, map_size, \
@@ -224,6 +225,14 @@ impl Figures {
             self.edges_found,
         )
     }
+}
+
+/// Now, as AFL's files tell times: whole seconds since 1970.
+#[must_use]
+pub fn unix_now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
 }
 
 /// Peak resident memory of this process, MiB; 0 where the system does not tell.

@@ -9,7 +9,7 @@ use super::saved::{Job, Learnt, News, Owed, Redo};
 use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
-use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb};
+use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
 use crate::campaign::{Figures, Folder, KeptFinding, RunLine, folder};
 use crate::search::Queue;
 use libafl::HasMetadata;
@@ -17,7 +17,7 @@ use libafl::corpus::Corpus;
 use libafl::state::{HasCorpus, HasExecutions};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots};
 use warren_model::{FaultSequence, Trace};
 
@@ -474,10 +474,4 @@ pub fn describe(sequence: &FaultSequence, trace: &Trace) -> Vec<String> {
 #[must_use]
 pub fn ms(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn unix_now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
 }

@@ -7,6 +7,7 @@ mod data;
 mod page;
 
 use crate::campaign::folder::write_whole;
+use crate::campaign::stats::unix_now;
 use crate::cli::args::PlotArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::whatsup::instance::Instance;
@@ -14,7 +15,6 @@ use chart::{Chart, Line};
 use data::Series;
 use page::Row;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Points of a line at most: more than the drawing has pixels.
 const POINTS: usize = 2000;
@@ -24,9 +24,7 @@ const POINTS: usize = 2000;
 /// # Errors
 /// Exit 2: no campaign, or a plot_data that is none. Exit 1: the folder for the result cannot be written to.
 pub fn run(args: &PlotArgs) -> Result<Exit, CliError> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs());
+    let now = unix_now();
     let found = crate::whatsup::found(&args.out, now)?;
     let mut all = Vec::new();
     for instance in found {

@@ -169,14 +169,7 @@ impl Case {
             "runs",
             format!("{} of {times}", self.runs.len()),
         ));
-        for o in [
-            Outcome::Fail,
-            Outcome::Hang,
-            Outcome::Pass,
-            Outcome::Unknown,
-            Outcome::NotInjected,
-            Outcome::Void,
-        ] {
+        for o in Outcome::ALL {
             let n = self.count(o);
             if n > 0 {
                 case.add_property(Property::new(o.word(), n.to_string()));

@@ -26,6 +26,16 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// In the order in which they are told.
+    pub const ALL: [Outcome; 6] = [
+        Outcome::Fail,
+        Outcome::Hang,
+        Outcome::Pass,
+        Outcome::Unknown,
+        Outcome::NotInjected,
+        Outcome::Void,
+    ];
+
     /// The word printed.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -103,19 +113,12 @@ impl Tally {
     #[must_use]
     pub fn summary(&self) -> String {
         let all = self.outcomes.len();
-        let words: Vec<String> = [
-            Outcome::Fail,
-            Outcome::Hang,
-            Outcome::Pass,
-            Outcome::Unknown,
-            Outcome::NotInjected,
-            Outcome::Void,
-        ]
-        .into_iter()
-        .map(|o| (o, self.count(o)))
-        .filter(|(_, n)| *n > 0)
-        .map(|(o, n)| format!("{n} {}", o.word()))
-        .collect();
+        let words: Vec<String> = Outcome::ALL
+            .into_iter()
+            .map(|o| (o, self.count(o)))
+            .filter(|(_, n)| *n > 0)
+            .map(|(o, n)| format!("{n} {}", o.word()))
+            .collect();
         let mut out = format!(
             "{all} run{}: {}\n",
             if all == 1 { "" } else { "s" },

@@ -156,10 +156,7 @@ fn fence(out: &mut String, language: &str, body: &str) {
 
 /// One line as code: nothing in it is markup or a mention.
 fn code(text: &str) -> String {
-    let plain: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let plain = crate::ui::one_line(text);
     let longest = plain
         .split(|c| c != '`')
         .map(str::len)

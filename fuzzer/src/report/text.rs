@@ -88,11 +88,7 @@ fn section(out: &mut String, title: &str, body: &str) {
 
 /// Nothing of a target's reaches the terminal as a control character.
 fn clip(line: &str) -> String {
-    let plain: String = line
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    crate::ui::clip(&plain, WIDTH)
+    crate::ui::clip(&crate::ui::one_line(line), WIDTH)
 }
 
 /// The first and the last rows of a long timeline.

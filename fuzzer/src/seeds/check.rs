@@ -9,15 +9,14 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, load};
 use crate::cli::signals::Interrupt;
 use crate::replay::report::{Outcome, fault_text};
+use crate::replay::{LIMIT_MS, failed};
 use std::fmt::Write as _;
 use std::time::Duration;
+use warren_executor::RunOptions;
 use warren_executor::run::{Runner, learn_background};
-use warren_executor::{RunError, RunOptions};
 use warren_feedback::Judge;
 use warren_model::{At, Judgement, RunProduct, Trace};
 
-/// Limit of one run without `-t`: there is no median to go by.
-const LIMIT_MS: u64 = 60_000;
 /// Longest wait for one fault: three times that of a replay.
 const FAULT_WAIT: Duration = Duration::from_secs(15);
 /// A void run is repeated so often before it counts as not matched.
@@ -108,13 +107,6 @@ fn one_target(seeds: &[SeedFile]) -> Result<String, CliError> {
             other.path.display(),
             other.sequence.target
         ))),
-    }
-}
-
-fn failed(e: &RunError) -> CliError {
-    match e {
-        RunError::Illegal { .. } | RunError::WrongTarget { .. } => CliError::usage(e),
-        _ => CliError::setup(e),
     }
 }
 

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use warren_model::{
-    At, CutWho, EventFlags, Fault, FaultAt, FaultSequence, Interval, IoPoint, Kind, Member,
-    NodeName, Pattern, Phase, Place, RunProduct, StackId, Trace, TraceEvent, Who,
+    At, EventFlags, Fault, FaultAt, FaultSequence, Interval, IoPoint, Kind, NodeName, Place,
+    RunProduct, StackId, Trace, TraceEvent, frame_name,
 };
 
 /// Earlier points kept of each fault: enough to halve towards the first.
@@ -73,7 +73,7 @@ impl Facts {
                     .and_then(|t| crate::search::peers::node_of(t, addresses))
                     .and_then(|i| addresses.get(i));
                 FaultFacts {
-                    matched: renamed(&injected.matched, &name),
+                    matched: injected.matched.renamed(&name),
                     role: event.and_then(|e| trace.role(e)).map(str::to_owned),
                     frames: event.map_or_else(Vec::new, |e| frames(trace, e.stack)),
                     peer: peer.map(name),
@@ -106,7 +106,7 @@ fn frames(trace: &Trace, stack: StackId) -> Vec<String> {
         .into_iter()
         .flatten()
         .map(|f| {
-            let name = f.rsplit_once(':').map_or(f.as_str(), |(n, _)| n);
+            let name = frame_name(f);
             match name
                 .split_once("lambda$")
                 .and_then(|_| name.rsplit_once('$'))
@@ -126,17 +126,7 @@ fn before(at: &At, event: &TraceEvent, k: usize, trace: &Trace) -> Vec<u32> {
         At::Exact(_) => {
             Box::new(|e| (e.stack, e.kind, e.place) == (event.stack, event.kind, event.place))
         }
-        At::Pattern(p) => {
-            let mut stacks: BTreeMap<StackId, bool> = BTreeMap::new();
-            for id in trace.stacks.keys() {
-                let f: Vec<String> = frames(trace, *id);
-                stacks.insert(*id, in_order(&p.frames, &f));
-            }
-            Box::new(move |e| {
-                stacks.get(&e.stack).copied().unwrap_or(p.frames.is_empty())
-                    && pattern_fits(p, e, trace)
-            })
-        }
+        At::Pattern(p) => Box::new(|e| trace.fits(p, e)),
         At::AtOnce | At::Joined(_) => return Vec::new(),
     };
     (0..k)
@@ -155,30 +145,6 @@ fn before(at: &At, event: &TraceEvent, k: usize, trace: &Trace) -> Vec<u32> {
             last.values().sum()
         })
         .collect()
-}
-
-fn pattern_fits(p: &Pattern, e: &TraceEvent, trace: &Trace) -> bool {
-    p.stack.is_none_or(|s| s == e.stack)
-        && p.kind.is_none_or(|k| k == e.kind)
-        && p.place.is_none_or(|k| k == e.place)
-        && p.role.as_deref().is_none_or(|r| trace.role(e) == Some(r))
-}
-
-/// As the agent matches patterns: the globs occur in this order among the frames.
-fn in_order(globs: &[String], frames: &[String]) -> bool {
-    let mut frames = frames.iter();
-    globs
-        .iter()
-        .all(|g| frames.any(|f| glob(g.as_bytes(), f.as_bytes())))
-}
-
-/// `*` is any run of characters.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    match pattern.split_first() {
-        None => text.is_empty(),
-        Some((b'*', rest)) => (0..=text.len()).any(|i| glob(rest, &text[i..])),
-        Some((c, rest)) => text.first() == Some(c) && glob(rest, &text[1..]),
-    }
 }
 
 /// First arrivals of other points on the event's node since the fault before; of a cut only messages, where cuts begin.
@@ -209,71 +175,11 @@ fn earlier(index: usize, fault: &Fault, trace: &Trace) -> Vec<IoPoint> {
     points
 }
 
-/// A fault in other names.
-fn renamed(f: &FaultAt, name: &impl Fn(&NodeName) -> NodeName) -> FaultAt {
-    let who = |w: &Who| match w {
-        Who::Node(n) => Who::Node(name(n)),
-        other => other.clone(),
-    };
-    let member = |m: &Member| match m {
-        Member::Node(n) => Member::Node(name(n)),
-        other => other.clone(),
-    };
-    let at = match &f.at {
-        At::Exact(p) => At::Exact(IoPoint {
-            node: name(&p.node),
-            ..p.clone()
-        }),
-        At::Pattern(p) => At::Pattern(Pattern {
-            node: p.node.as_ref().map(name),
-            ..p.clone()
-        }),
-        At::Joined(n) => At::Joined(name(n)),
-        At::AtOnce => At::AtOnce,
-    };
-    // Start faults keep their names (they come before roles are known).
-    if f.at.phase() == Phase::Start {
-        return f.clone();
-    }
-    let fault = match &f.fault {
-        Fault::Crash { who: w, style } => Fault::Crash {
-            who: who(w),
-            style: *style,
-        },
-        Fault::Reboot { who: w } => Fault::Reboot { who: who(w) },
-        Fault::PartitionStart { how, who: w } => Fault::PartitionStart {
-            how: *how,
-            who: CutWho {
-                cut: w.cut.iter().map(member).collect(),
-                from: w.from.iter().map(member).collect(),
-                bridge: w.bridge.as_ref().map(member),
-                way: w.way,
-            },
-        },
-        Fault::PartitionStop => Fault::PartitionStop,
-    };
-    FaultAt { at, fault }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::search::sim::Sim;
-    use warren_model::CrashStyle;
-
-    #[test]
-    fn globs_as_the_agent_matches_them() {
-        let s = |v: &[&str]| v.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>();
-        for (globs, frames, want) in [
-            (s(&[]), s(&["a.b"]), true),
-            (s(&["a.b"]), s(&["x.y", "a.b"]), true),
-            (s(&["*.b", "c*"]), s(&["a.b", "x", "c.d"]), true),
-            (s(&["c*", "*.b"]), s(&["a.b", "x", "c.d"]), false),
-            (s(&["a"]), s(&["ab"]), false),
-        ] {
-            assert_eq!(in_order(&globs, &frames), want, "{globs:?} {frames:?}");
-        }
-    }
+    use warren_model::{CrashStyle, Who};
 
     #[test]
     fn arrivals_before_are_counted_and_frames_read() {

@@ -162,14 +162,14 @@ pub fn result_text(m: &Minimiser, from: &str, faults: usize) -> String {
     let (k, n) = m.result();
     let mut head = format!(
         "# Minimised by `warren tmin` from {}\n# faults {faults} -> {}, signature {}, shows in {k} of {n}, {} runs{}\n",
-        one_line(from),
+        crate::ui::one_line(from),
         best.candidate.sequence.faults.len(),
         m.signature().unwrap_or("?"),
         m.spent(),
         if m.is_over() { "" } else { ", not finished" }
     );
     for line in lines(&best.candidate, &best.facts) {
-        let _ = writeln!(head, "# fault {}", one_line(&line));
+        let _ = writeln!(head, "# fault {}", crate::ui::one_line(&line));
     }
     head + &best.candidate.sequence.to_text()
 }
@@ -180,19 +180,12 @@ pub fn neighbour_text(m: &Minimiser, result: &str) -> Option<String> {
     let (c, changes, text) = m.neighbour()?;
     let mut head = format!(
         "# Passes where {} fails with {}: {changes} change{}\n",
-        one_line(result),
+        crate::ui::one_line(result),
         m.signature().unwrap_or("?"),
         if changes == 1 { "" } else { "s" }
     );
     for line in text.lines() {
-        let _ = writeln!(head, "# {}", one_line(line));
+        let _ = writeln!(head, "# {}", crate::ui::one_line(line));
     }
     Some(head + &c.sequence.to_text())
-}
-
-/// Nothing of a target's may end a comment.
-fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }

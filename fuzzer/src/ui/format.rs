@@ -70,6 +70,13 @@ pub fn run_time_ms(s: &Snapshot, now: Instant) -> u64 {
     }
 }
 
+/// Each control character a space: nothing of a target's may end a line or a comment, or reach a terminal as a command.
+pub fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
 /// At most `width` characters, the last one `~` when something was cut off.
 pub fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

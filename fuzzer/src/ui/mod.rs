@@ -22,7 +22,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub use format::clip;
+pub use format::{clip, one_line};
 pub use status::status_line;
 pub use terminal::{is_drawing, restore_terminal};
 

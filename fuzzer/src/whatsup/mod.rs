@@ -5,21 +5,19 @@
 pub mod instance;
 mod text;
 
+use crate::campaign::stats::unix_now;
 use crate::cli::args::WhatsupArgs;
 use crate::cli::exit::{CliError, Exit};
 use instance::{Instance, instances};
 use std::io::Write;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs the verb.
 ///
 /// # Errors
 /// Exit 2: see above.
 pub fn run(args: &WhatsupArgs) -> Result<Exit, CliError> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs());
+    let now = unix_now();
     let all = found(&args.out, now)?;
     let broken: Vec<&str> = all
         .iter()

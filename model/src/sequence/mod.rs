@@ -182,6 +182,49 @@ impl At {
     }
 }
 
+impl FaultAt {
+    /// The same in other names. A start fault keeps its own: it comes before roles, and so names, are known.
+    #[must_use]
+    pub fn renamed(&self, new: &impl Fn(&NodeName) -> NodeName) -> Self {
+        if self.at.phase() == Phase::Start {
+            return self.clone();
+        }
+        let who = |w: &Who| match w {
+            Who::Node(n) => Who::Node(new(n)),
+            other => other.clone(),
+        };
+        let member = |m: &Member| match m {
+            Member::Node(n) => Member::Node(new(n)),
+            other => other.clone(),
+        };
+        let mut at = self.at.clone();
+        match &mut at {
+            At::Exact(p) => p.node = new(&p.node),
+            At::Pattern(p) => p.node = p.node.as_ref().map(new),
+            At::Joined(n) => *n = new(n),
+            At::AtOnce => {}
+        }
+        let fault = match &self.fault {
+            Fault::Crash { who: w, style } => Fault::Crash {
+                who: who(w),
+                style: *style,
+            },
+            Fault::Reboot { who: w } => Fault::Reboot { who: who(w) },
+            Fault::PartitionStart { how, who: w } => Fault::PartitionStart {
+                how: *how,
+                who: CutWho {
+                    cut: w.cut.iter().map(member).collect(),
+                    from: w.from.iter().map(member).collect(),
+                    bridge: w.bridge.as_ref().map(member),
+                    way: w.way,
+                },
+            },
+            Fault::PartitionStop => Fault::PartitionStop,
+        };
+        FaultAt { at, fault }
+    }
+}
+
 impl FaultSequence {
     /// The fault-free sequence of a target.
     #[must_use]

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use warren_model::{
     At, EventFlags, Fault, FaultSequence, Injected, IoPoint, NodeName, Pattern, Phase, StackId,
-    Trace, TraceEvent, Who,
+    Trace, TraceEvent, Who, frame_name, frames_match,
 };
 
 /// The generalised sequence, and what could not be generalised.
@@ -67,7 +67,12 @@ pub fn generalise(matched: &FaultSequence, injected: &[Injected], trace: &Trace)
 /// The widest pattern that finds exactly this event; none when there is none.
 fn pattern(point: &IoPoint, event: usize, trace: &Trace) -> Option<Pattern> {
     let e = trace.events.get(event)?;
-    let frames = names(trace.stacks.get(&e.stack)?);
+    let frames: Vec<String> = trace
+        .stacks
+        .get(&e.stack)?
+        .iter()
+        .map(|f| frame_name(f).to_owned())
+        .collect();
     let role = trace.role(e).map(str::to_owned);
     let base = |frames: Vec<String>, stack: Option<StackId>| Pattern {
         node: None,
@@ -101,14 +106,6 @@ fn pattern(point: &IoPoint, event: usize, trace: &Trace) -> Option<Pattern> {
     })
 }
 
-/// Frames without line numbers.
-fn names(frames: &[String]) -> Vec<String> {
-    frames
-        .iter()
-        .map(|f| f.rsplit_once(':').map_or(f.as_str(), |(n, _)| n).to_owned())
-        .collect()
-}
-
 /// The innermost frame and as few others as tell the stack apart from all of the trace with the same kind and place.
 fn shortest(frames: &[String], e: &TraceEvent, trace: &Trace) -> Option<Vec<String>> {
     let rivals: BTreeSet<StackId> = trace
@@ -117,12 +114,8 @@ fn shortest(frames: &[String], e: &TraceEvent, trace: &Trace) -> Option<Vec<Stri
         .filter(|o| o.kind == e.kind && o.place == e.place && o.stack != e.stack)
         .map(|o| o.stack)
         .collect();
-    let rivals: Vec<Vec<String>> = rivals
-        .iter()
-        .filter_map(|s| trace.stacks.get(s))
-        .map(|f| names(f))
-        .collect();
-    let alone = |some: &[String]| !rivals.iter().any(|r| in_order(some, r));
+    let rivals: Vec<&Vec<String>> = rivals.iter().filter_map(|s| trace.stacks.get(s)).collect();
+    let alone = |some: &[String]| !rivals.iter().any(|r| frames_match(some, r));
     let first = frames.first()?.clone();
     let one = std::iter::once(vec![first.clone()]);
     let two = frames[1..].iter().map(|f| vec![first.clone(), f.clone()]);
@@ -130,29 +123,15 @@ fn shortest(frames: &[String], e: &TraceEvent, trace: &Trace) -> Option<Vec<Stri
     one.chain(two).chain(more).find(|some| alone(some))
 }
 
-fn in_order(wanted: &[String], frames: &[String]) -> bool {
-    let mut frames = frames.iter();
-    wanted.iter().all(|w| frames.any(|f| f == w))
-}
-
 fn fits(p: &Pattern, e: &TraceEvent, trace: &Trace) -> bool {
-    p.kind.is_none_or(|k| k == e.kind)
-        && p.place.is_none_or(|k| k == e.place)
-        && p.stack.is_none_or(|s| s == e.stack)
-        && p.role
-            .as_ref()
-            .is_none_or(|r| trace.role(e) == Some(r.as_str()))
-        && p.node
-            .as_ref()
-            .is_none_or(|n| trace.nodes.get(usize::from(e.node)) == Some(n))
+    p.node
+        .as_ref()
+        .is_none_or(|n| trace.nodes.get(usize::from(e.node)) == Some(n))
         && match p.phase {
             Phase::Start => e.phase == Phase::Start,
             _ => e.phase == Phase::Test,
         }
-        && trace
-            .stacks
-            .get(&e.stack)
-            .is_some_and(|f| in_order(&p.frames, &names(f)))
+        && trace.fits(p, e)
 }
 
 /// Which arrival of the pattern the event is on its node, in its interval. None when the trace cannot tell.
@@ -217,19 +196,16 @@ pub fn commented(sequence: &FaultSequence, about: &[String]) -> String {
     let mut out = parts.next().unwrap_or_default().to_owned();
     for (i, part) in parts.enumerate() {
         if let Some(line) = about.get(i) {
-            out.push_str(&format!("# fault {}: {}\n", i + 1, one_line(line)));
+            out.push_str(&format!(
+                "# fault {}: {}\n",
+                i + 1,
+                crate::ui::one_line(line)
+            ));
         }
         out.push_str("[[fault]]\n");
         out.push_str(part);
     }
     out
-}
-
-/// Nothing of a target's may end a comment.
-fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 #[cfg(test)]
