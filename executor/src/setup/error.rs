@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::criu::{LEAST, SUITE};
+
 /// Errors of set-up. All of them end Warren with exit code 1 before a run starts.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -134,6 +136,17 @@ pub enum SetupError {
         /// The project file.
         pom: PathBuf,
     },
+    /// No CRIU that works, and none could be fetched.
+    #[error(
+        "no CRIU {}.{} or later on PATH or in the cache, and none could be fetched: {source}\n  \
+         install one of that version (it is looked for on PATH), or go without snapshots: --snapshot off",
+        LEAST.0, LEAST.1
+    )]
+    NoCriu {
+        /// What stood in the way.
+        #[from]
+        source: NoCriu,
+    },
     /// The compiler refused sources.
     #[error("compiling {what} with {javac} failed:\n{output}")]
     Compile {
@@ -143,6 +156,71 @@ pub enum SetupError {
         javac: PathBuf,
         /// What it said.
         output: String,
+    },
+}
+
+/// Why there is no CRIU. [`SetupError::NoCriu`] says the way out for all of them.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCriu {
+    /// No apt-get or no dpkg.
+    #[error(
+        "{tool} cannot be started ({why}), and Warren fetches CRIU only on Debian and its like"
+    )]
+    NotDebian {
+        /// The program.
+        tool: &'static str,
+        /// What the system said.
+        why: String,
+    },
+    /// No list of apt names a mirror of Debian.
+    #[error("no mirror of Debian is configured (looked at {looked})")]
+    NoMirror {
+        /// The files.
+        looked: String,
+    },
+    /// No network, no such suite, a wrong signature: only apt's words tell.
+    #[error(
+        "apt failed at {doing} from {mirror}; is there a network, and does that mirror have the suite {SUITE}? It said:\n{tail}"
+    )]
+    Apt {
+        /// What was being done.
+        doing: &'static str,
+        /// The one that was asked.
+        mirror: String,
+        /// Last lines of its errors.
+        tail: String,
+    },
+    /// The suite was read, and has none.
+    #[error("the suite {SUITE} of {mirror} has no criu for {arch}")]
+    NotInSuite {
+        /// The mirror.
+        mirror: String,
+        /// Debian's name of the architecture.
+        arch: String,
+    },
+    /// The suite has one that will not do.
+    #[error("the suite {SUITE} of {mirror} has only criu {found}")]
+    TooOld {
+        /// The mirror.
+        mirror: String,
+        /// The package's version.
+        found: String,
+    },
+    /// A package that does not come apart.
+    #[error("unpacking {package} with dpkg-deb failed: {said}")]
+    Unpack {
+        /// The file's name.
+        package: String,
+        /// Its last lines.
+        said: String,
+    },
+    /// The finished copy is of no use.
+    #[error("the copy fetched from {mirror} does not work: {said}")]
+    BadCopy {
+        /// The mirror.
+        mirror: String,
+        /// What it said to `--version`.
+        said: String,
     },
 }
 
