@@ -1,6 +1,7 @@
 //! One run of a target, for those who work on the executor: `run_once TARGET [SEQUENCE.toml] [key=value ...]`.
 //!
-//! Keys: n (times), level, seed, limit (s), durable, agent, plain_ops, dump, trace (1 = print test events).
+//! Keys: n (times), level, seed, limit (s), durable, agent, plain_ops, dump, trace (1 = print test events), snapshot (its number; CRIU
+//! from PATH or the cache).
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,14 +9,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warren_executor::prepare::{PrepareOptions, Prepared};
 use warren_executor::run::{RunOptions, Runner, RunnerConfig, learn_background};
-use warren_executor::slot::{Level, SLOT_INIT, best_level, slot_init_main};
+use warren_executor::setup::criu;
+use warren_executor::slot::{
+    Level, SLOT_INIT, SLOT_LAUNCHER, best_level, slot_init_main, slot_launcher_main,
+};
 use warren_executor::target::{find_target, load_target};
-use warren_model::{FaultSequence, Phase, RunProduct};
+use warren_model::{FaultSequence, Phase, RunProduct, StartState};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|a| a == SLOT_INIT) {
         return ExitCode::from(u8::try_from(slot_init_main(&args[1..])).unwrap_or(1));
+    }
+    if args.first().is_some_and(|a| a == SLOT_LAUNCHER) {
+        return ExitCode::from(u8::try_from(slot_launcher_main()).unwrap_or(1));
     }
     match work(&args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,10 +71,15 @@ fn work(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
         );
         runner.config_mut().background = stacks;
     }
-    let sequence = match args.get(1).filter(|a| !a.contains('=')) {
+    let mut sequence = match args.get(1).filter(|a| !a.contains('=')) {
         Some(file) => FaultSequence::from_text(&std::fs::read_to_string(file)?)?,
         None => FaultSequence::empty(&runner.prepared().target().name),
     };
+    if let Some(k) = value("snapshot") {
+        let found = criu::find(runner.prepared().cache())?;
+        runner.config_mut().criu = Some(found.ok_or("no CRIU on PATH or in the cache")?);
+        sequence.start = StartState::Snapshot(k.parse()?);
+    }
     let options = RunOptions {
         seed: number("seed", 1),
         limit: Duration::from_secs(number("limit", 60)),

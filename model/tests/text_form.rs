@@ -121,10 +121,11 @@ fn every_refusal_names_fault_key_and_remedy() {
         .unwrap_err()
         .to_string();
     assert!(old.contains("version 7"), "{old}");
-    let start = FaultSequence::from_text("version = 1\ntarget = \"t\"\nstart = \"warm\"\n")
-        .unwrap_err()
-        .to_string();
-    assert!(start.contains("`warm`"), "{start}");
+    for start in ["warm", "snapshot-0", "snapshot-x", "snapshot-256", ""] {
+        let text = format!("version = 1\ntarget = \"t\"\nstart = \"{start}\"\n");
+        let error = FaultSequence::from_text(&text).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{start}`")), "{error}");
+    }
 }
 
 #[test]

@@ -12,7 +12,8 @@ mod workload_page;
 
 pub use conf::{AgentConf, write_agent_conf};
 pub use node_page::{
-    Arrivals, CutMode, HeldBy, NodePage, PLAN_MAX, PlanEntry, PlanWhere, Word, occ_key,
+    Arrivals, CutMode, EVENTS_REGION, HeldBy, NodePage, PLAN_MAX, PlanEntry, PlanWhere, Word,
+    occ_key,
 };
 pub use page::SharedPage;
 pub use read::{EventReading, NodeReading, merge_trace};
@@ -33,6 +34,11 @@ pub enum LinkError {
     Create {
         path: PathBuf,
         bytes: usize,
+        source: std::io::Error,
+    },
+    #[error("opening the shared page {path}: {source}")]
+    Open {
+        path: PathBuf,
         source: std::io::Error,
     },
     #[error("{what} does not fit: {value}, at most {max}")]

@@ -24,6 +24,9 @@ pub(super) const EVENTS: usize = 1 << 20;
 pub(super) const EVENT_BYTES: usize = 64;
 /// Records in EVENTS.
 pub const EVENTS_CAP: usize = 65536;
+/// Bytes of a page of the default size that hold EVENTS.
+pub const EVENTS_REGION: std::ops::Range<u64> =
+    EVENTS as u64..(EVENTS + EVENT_BYTES * EVENTS_CAP) as u64;
 /// Size of INTERN.
 pub const INTERN_BYTES: usize = 4 << 20;
 
@@ -149,6 +152,33 @@ impl NodePage {
             cap,
             intern_bytes,
         })
+    }
+
+    /// The page of a restored node.
+    ///
+    /// # Errors
+    /// [`LinkError::Open`].
+    pub fn open(path: &Path) -> Result<Self, LinkError> {
+        let page = SharedPage::open(path)?;
+        let size = |word: usize| usize::try_from(page.get(word * 8)).unwrap_or(0);
+        let (cap, intern_bytes) = (size(3), size(4));
+        if page.get(0) != MAGIC || EVENTS + EVENT_BYTES * cap + intern_bytes > page.len() {
+            return Err(LinkError::Open {
+                path: path.to_owned(),
+                source: std::io::Error::other("this is no node page, or only a part of one"),
+            });
+        }
+        Ok(NodePage {
+            page,
+            cap,
+            intern_bytes,
+        })
+    }
+
+    /// The trace begins anew. The caller sees to it that [`EVENTS_REGION`] is zero.
+    pub fn forget_events(&self) {
+        self.page.set(Word::EventsNext as usize * 8, 0);
+        self.page.set(Word::EventsDropped as usize * 8, 0);
     }
 
     /// A word of the header.

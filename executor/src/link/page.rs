@@ -43,6 +43,26 @@ impl SharedPage {
         Ok(SharedPage { map, bytes })
     }
 
+    /// Maps a file that is there, with the size it has.
+    ///
+    /// # Errors
+    /// [`LinkError::Open`].
+    pub fn open(path: &Path) -> Result<Self, LinkError> {
+        let fail = |source| LinkError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(fail)?;
+        let bytes = usize::try_from(file.metadata().map_err(fail)?.len())
+            .map_err(|e| fail(std::io::Error::other(e)))?;
+        let map = MmapOptions::new().len(bytes).map_raw(&file).map_err(fail)?;
+        Ok(SharedPage { map, bytes })
+    }
+
     /// Size, bytes.
     #[must_use]
     pub fn len(&self) -> usize {

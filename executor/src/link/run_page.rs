@@ -48,6 +48,14 @@ impl RunPage {
         Ok(RunPage(page))
     }
 
+    /// The page of a restored cluster.
+    ///
+    /// # Errors
+    /// [`LinkError::Open`].
+    pub fn open(path: &Path) -> Result<Self, LinkError> {
+        SharedPage::open(path).map(RunPage)
+    }
+
     /// Phase and awaited fault, together.
     pub fn set_state(&self, phase: Phase, current: usize) {
         let word = u64::from(phase.to_wire()) << 32 | (current as u64 & 0xffff_ffff);

@@ -38,6 +38,14 @@ impl WorkloadPage {
         Ok(WorkloadPage(page))
     }
 
+    /// The page of a restored cluster.
+    ///
+    /// # Errors
+    /// [`LinkError::Open`].
+    pub fn open(path: &Path) -> Result<Self, LinkError> {
+        SharedPage::open(path).map(WorkloadPage)
+    }
+
     pub fn command(&self, c: Command) {
         self.0.set(2 * 8, c as u64);
     }

@@ -1,12 +1,12 @@
 //! Background stacks: those whose count grows while the ready cluster is idle (design: I/O point identity). Once a target.
 
-use super::Runner;
 use super::archives::Archives;
-use super::cluster::CLASS_LIST;
+use super::boot::Boot;
+use super::commands::CLASS_LIST;
 use super::flow::{Flow, Went};
 use super::options::{RunError, RunOptions};
+use super::{Runner, Start};
 use crate::link::{NodeReading, occ_key};
-use crate::slot::now_ns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -66,13 +66,17 @@ fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> 
     let slot = runner.open_slot()?;
     let mut product = RunProduct::default();
     let list_classes = !Archives::settled(runner.prepared());
-    let stacks = runner.with_drive(&slot, &sequence, &options, list_classes, began, |drive| {
-        let went = Flow::new(drive, &mut product).boot(&sequence)?;
+    let start = match list_classes {
+        true => Start::ListClasses,
+        false => Start::Boot,
+    };
+    let stacks = runner.with_drive(&slot, &sequence, &options, start, began, |drive| {
+        let went = Flow::new(drive, &mut product).boot(&sequence, Boot::Each)?;
         if let Some(why) = why_not(went, &mut product.record) {
             return Err(RunError::io("learning background stacks", why));
         }
         let wait = |drive: &mut super::drive::Drive<'_, '_>, d: Duration| {
-            let until = now_ns() + u64::try_from(d.as_nanos()).unwrap_or(0);
+            let until = drive.now() + u64::try_from(d.as_nanos()).unwrap_or(0);
             drive.until(until, |_| false)
         };
         wait(drive, SETTLE)?;
@@ -118,7 +122,7 @@ fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> 
 }
 
 /// Why a booted cluster is no use, the cause before what followed from it. None = it is.
-fn why_not(went: Went, record: &mut RunRecord) -> Option<String> {
+pub(super) fn why_not(went: Went, record: &mut RunRecord) -> Option<String> {
     let said = record
         .workload_error
         .take()

@@ -1,11 +1,26 @@
-//! Why a cluster did not come up, in words that a user can act on: who ended or does not serve, what it said, what was asked of it.
+//! The start of a cluster, and why one did not come up, in words that a user can act on: who ended or does not serve, what it said,
+//! what was asked of it.
 //!
-//! Called by the flow of a run at the end of its start. Decides nothing but whether waiting on is of use.
+//! Called by the flow of a run, by the learning of background stacks and by the making of snapshots.
 
 use super::cluster::{Cluster, Node};
 use super::drive::Drive;
 use super::flow::{ASK, Flow, Went};
-use super::options::NodeStatus;
+use super::options::{NodeStatus, RunError};
+use crate::controller::make_plans;
+use crate::link::Command;
+use std::collections::BTreeMap;
+use warren_model::{FaultSequence, NodeName, Phase};
+
+/// How a cluster's processes are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Boot {
+    /// One by one, as children of slot init.
+    Each,
+    /// As one tree, which can be dumped. The last so many nodes of each group, never more than may be dead, come once the others
+    /// serve: so another node leads.
+    Tree { late: usize },
+}
 
 /// Nodes ended by themselves before the cluster served, and so it never will: any of them where no fault was asked for, else more
 /// than a group may lose.
@@ -22,6 +37,55 @@ pub(super) fn cannot_serve(d: &Drive<'_, '_>, whole: bool) -> bool {
 }
 
 impl Flow<'_, '_, '_> {
+    /// Launches everything and waits until every node serves and the clients are connected.
+    pub fn boot(&mut self, sequence: &FaultSequence, boot: Boot) -> Result<Went, RunError> {
+        let names: Vec<NodeName> = self.names();
+        let roles = self.drive.cluster.prepared.target().dictionary.role_names();
+        let plans = make_plans(&sequence.faults, &names, &roles, &BTreeMap::new(), true);
+        self.write_plans(&plans)?;
+        self.drive.enter(Phase::Start);
+        let patience = self.drive.cluster.prepared.target().ready.timeout;
+        let own = self.drive.now() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        let until = own.min(self.drive.deadline);
+        match boot {
+            Boot::Tree { late } => {
+                let late = self.drive.cluster.last_of_groups(late);
+                let first: Vec<usize> = (0..names.len()).filter(|i| !late.contains(i)).collect();
+                self.drive.cluster.launch(&first, true)?;
+                if !late.is_empty() {
+                    self.drive
+                        .until(until, |d| d.all_serve() || d.cluster.launched_died())?;
+                    self.drive.cluster.launch(&late, false)?;
+                }
+            }
+            Boot::Each => {
+                for i in 0..names.len() {
+                    self.drive.cluster.spawn_node(i)?;
+                }
+                self.drive.cluster.spawn_workload()?;
+            }
+        }
+        let whole = sequence.faults.is_empty();
+        let ready = self.drive.until(until, |d| {
+            d.all_serve()
+                || d.workload_gone.is_some()
+                || cannot_serve(d, whole)
+                || d.cluster.launched_died()
+        })?;
+        if let Some((node, why)) = self.drive.cluster.refusal() {
+            return Err(RunError::AgentRefused { node, why });
+        }
+        self.product.record.times.start = self.lap();
+        self.stalls();
+        if self.drive.workload_gone.is_none() && cannot_serve(self.drive, whole) {
+            return Ok(self.ended_at_start());
+        }
+        if !ready || !self.drive.all_serve() {
+            return Ok(self.not_ready());
+        }
+        self.command(Command::Connect, Phase::Setup)
+    }
+
     /// Nodes that ended before the cluster ever served: nothing more will come, and their own last words say why.
     pub(super) fn ended_at_start(&mut self) -> Went {
         let said: Vec<String> = self

@@ -2,17 +2,21 @@
 //!
 //! Made by `Runner::run`; spawns, kills and cuts on demand. Decides nothing about faults or phases.
 
-use super::RunError;
 use super::archives::Archives;
+use super::commands::{
+    add_archive_flag, class_path, environment, jvm_flags, make_dir, node_argv, node_jars,
+    write_files,
+};
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
-use super::templates::render;
+use super::snapshots::Snapshot;
+use super::{RunError, Start};
 use crate::link::{
     AgentConf, CutMode, NodePage, RunPage, SharedPage, Word, WorkloadPage, write_agent_conf,
 };
 use crate::prepare::Prepared;
-use crate::slot::{CutRules, Process, Slot, SpawnSpec, now_ns};
-use crate::target::{NodeSpec, expand};
+use crate::slot::{CutRules, Process, Slot, SpawnSpec};
+use crate::target::NodeSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -83,6 +87,8 @@ pub(super) struct Cluster<'a> {
     pub cut: Option<CutNow>,
     pub cuts_ended: Vec<CutEnded>,
     machine_cuts: BTreeSet<usize>,
+    /// Root of the tree, where everything was started as one.
+    pub launcher: Option<i32>,
     archives: Archives,
     list_classes: bool,
     /// The state map is the agent's; held so that its file keeps its blocks.
@@ -90,42 +96,52 @@ pub(super) struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    /// Pages, folders and configuration files; no process yet.
+    /// Pages, folders and configuration files; no process yet. Of a restored cluster all that is there, processes too.
     pub fn new(
         prepared: &'a Prepared,
         options: &'a RunOptions,
         slot: &'a Slot,
         map_size: usize,
         background: &[StackId],
-        list_classes: bool,
+        start: Start<'_>,
     ) -> Result<Self, RunError> {
+        let list_classes = matches!(start, Start::ListClasses);
+        let restored = matches!(start, Start::Restored { .. });
         let target = prepared.target();
         let archives = Archives::find(prepared);
         let shm = slot.shm();
         let link = |e: crate::link::LinkError| RunError::io("shared memory of the run", e);
-        let run_page = RunPage::create(&shm.join("run.page"), map_size).map_err(link)?;
-        let workload_page =
-            WorkloadPage::create(&shm.join("workload.page"), options.seed).map_err(link)?;
-        let coverage = SharedPage::create(&shm.join("cov.map"), map_size).map_err(link)?;
-        let state_map = SharedPage::create(&shm.join("state.map"), map_size).map_err(link)?;
+        let map = |name: &str| match restored {
+            true => SharedPage::open(&shm.join(name)),
+            false => SharedPage::create(&shm.join(name), map_size),
+        };
+        let (run, workload) = (shm.join("run.page"), shm.join("workload.page"));
+        let (run_page, workload_page) = match restored {
+            true => (RunPage::open(&run), WorkloadPage::open(&workload)),
+            false => (
+                RunPage::create(&run, map_size),
+                WorkloadPage::create(&workload, options.seed),
+            ),
+        };
+        let (run_page, workload_page) = (run_page.map_err(link)?, workload_page.map_err(link)?);
+        let coverage = map("cov.map").map_err(link)?;
+        let state_map = map("state.map").map_err(link)?;
         let specs = target.nodes();
         let addrs: Vec<Ipv4Addr> = (0..specs.len()).map(|i| slot.node_addr(i)).collect();
         let mut nodes = Vec::new();
         for (i, spec) in specs.iter().enumerate() {
             let name = spec.name.clone();
-            let page = NodePage::create(&shm.join(format!("node-{name}.page")), i).map_err(link)?;
+            let page = shm.join(format!("node-{name}.page"));
+            let page = match restored {
+                true => NodePage::open(&page),
+                false => NodePage::create(&page, i),
+            };
+            let page = page.map_err(link)?;
             let below = Path::new("nodes").join(name.as_str());
             let dir = slot.root().join(&below);
             let inside_dir = slot.inside_root().join(&below);
-            make_dir(&dir.join("tmp"))?;
-            for (path, template) in &target.groups[spec.group].files {
-                let text = render(target, template, i, &specs, &addrs, &inside_dir)?;
-                let place = dir.join(path);
-                if let Some(parent) = place.parent() {
-                    make_dir(parent)?;
-                }
-                std::fs::write(&place, text)
-                    .map_err(|e| RunError::io(format!("writing {}", place.display()), e))?;
+            if !restored {
+                write_files(target, i, &specs, &addrs, &dir, &inside_dir)?;
             }
             let mut argv = node_argv(prepared, options, slot, spec, addrs[i], &inside_dir)?;
             let archive = if node_jars(prepared, options).1.is_empty() {
@@ -150,26 +166,7 @@ impl<'a> Cluster<'a> {
             });
         }
         make_dir(&slot.root().join("workload"))?;
-        let dump = match &options.dump_classes {
-            Some(dir) => {
-                make_dir(dir)?;
-                Some(dir.clone())
-            }
-            None => None,
-        };
-        let conf = AgentConf {
-            nodes: nodes.iter().map(|n| (n.name.clone(), n.addr)).collect(),
-            background: background.to_vec(),
-            logs: nodes
-                .iter()
-                .flat_map(|n| target.logs.iter().map(|l| n.inside_dir.join(l)))
-                .map(|p| p.display().to_string())
-                .collect(),
-            dump,
-            instrumented: node_jars(prepared, options).1,
-        };
-        write_agent_conf(&shm.join("agent.conf"), &conf, target).map_err(link)?;
-        Ok(Cluster {
+        let mut cluster = Cluster {
             prepared,
             options,
             slot,
@@ -182,10 +179,69 @@ impl<'a> Cluster<'a> {
             cut: None,
             cuts_ended: Vec::new(),
             machine_cuts: BTreeSet::new(),
+            launcher: None,
             archives,
             list_classes,
             _state_map: state_map,
-        })
+        };
+        if let Start::Restored {
+            snapshot,
+            processes,
+            ..
+        } = start
+        {
+            cluster.take_over(snapshot, processes);
+            return Ok(cluster);
+        }
+        let dump = match &options.dump_classes {
+            Some(dir) => {
+                make_dir(dir)?;
+                Some(dir.clone())
+            }
+            None => None,
+        };
+        let conf = AgentConf {
+            nodes: cluster
+                .nodes
+                .iter()
+                .map(|n| (n.name.clone(), n.addr))
+                .collect(),
+            background: background.to_vec(),
+            logs: cluster
+                .nodes
+                .iter()
+                .flat_map(|n| target.logs.iter().map(|l| n.inside_dir.join(l)))
+                .map(|p| p.display().to_string())
+                .collect(),
+            dump,
+            instrumented: node_jars(prepared, options).1,
+        };
+        write_agent_conf(&shm.join("agent.conf"), &conf, target).map_err(link)?;
+        Ok(cluster)
+    }
+
+    /// The state of the processes of a restored cluster.
+    fn take_over(&mut self, snapshot: &Snapshot, processes: Vec<Process>) {
+        let mut processes = processes.into_iter();
+        for (node, (at, process)) in self
+            .nodes
+            .iter_mut()
+            .zip(snapshot.nodes.iter().zip(&mut processes))
+        {
+            node.role_word = node.page.role();
+            node.role.clone_from(&at.role);
+            node.status = NodeStatus::Serving;
+            node.incarnations.push(Incarnation {
+                node: node.name.clone(),
+                number: 1,
+                spawned_ns: process.spawned_ns,
+                ready_ns: at.ready_ns,
+                ended_ns: None,
+                role: at.role.clone(),
+            });
+            node.process = Some(process);
+        }
+        self.workload = processes.next();
     }
 
     /// Index of a node by its name.
@@ -201,22 +257,77 @@ impl<'a> Cluster<'a> {
             .find(|n| n.addr.to_string() == host || n.name.as_str() == host)
     }
 
-    /// Starts the node's next JVM.
-    pub fn spawn_node(&mut self, i: usize) -> Result<(), RunError> {
-        let node = &mut self.nodes[i];
-        let number = node.incarnation().saturating_add(1);
-        self.workload_page.set_node(i, number, true);
-        let spec = SpawnSpec {
+    /// The last so many nodes of each group, never more than may be dead.
+    pub fn last_of_groups(&self, count: usize) -> Vec<usize> {
+        let groups = &self.prepared.target().groups;
+        let of = |g: usize| {
+            let members = (0..self.nodes.len()).filter(move |i| self.nodes[*i].spec.group == g);
+            let members: Vec<usize> = members.collect();
+            let late = count.min(groups[g].max_dead).min(members.len());
+            members[members.len() - late..].to_vec()
+        };
+        (0..groups.len()).flat_map(of).collect()
+    }
+
+    /// Starts nodes, and perhaps the workload, below a launcher, so that they can be dumped.
+    pub fn launch(&mut self, nodes: &[usize], workload: bool) -> Result<(), RunError> {
+        let mut specs: Vec<SpawnSpec> = nodes
+            .iter()
+            .map(|i| self.node_spec(&self.nodes[*i]))
+            .collect();
+        if workload {
+            specs.push(self.workload_spec());
+        }
+        for i in nodes {
+            let number = self.nodes[*i].incarnation() + 1;
+            self.workload_page.set_node(*i, number, true);
+        }
+        let launched = self
+            .slot
+            .launch(&specs)
+            .map_err(|e| RunError::Slot(e.to_string()))?;
+        self.launcher = Some(launched.launcher);
+        let mut processes = launched.processes.into_iter();
+        for (i, process) in nodes.iter().zip(&mut processes) {
+            self.started(*i, process);
+        }
+        if workload {
+            self.workload = processes.next();
+        }
+        Ok(())
+    }
+
+    /// A process that was launched has ended: the cluster is not what it should be.
+    pub fn launched_died(&self) -> bool {
+        let all = self.nodes.iter().filter_map(|n| n.process.as_ref());
+        self.launcher.is_some() && all.chain(&self.workload).any(Process::is_dead)
+    }
+
+    fn node_spec(&self, node: &Node) -> SpawnSpec {
+        SpawnSpec {
             name: node.name.to_string(),
             argv: node.argv.clone(),
             env: environment(self.prepared),
             cwd: node.inside_dir.clone(),
             stdout: node.inside_dir.join("stdout"),
-        };
+        }
+    }
+
+    /// Starts the node's next JVM.
+    pub fn spawn_node(&mut self, i: usize) -> Result<(), RunError> {
+        let number = self.nodes[i].incarnation().saturating_add(1);
+        self.workload_page.set_node(i, number, true);
         let process = self
             .slot
-            .spawn(&spec)
+            .spawn(&self.node_spec(&self.nodes[i]))
             .map_err(|e| RunError::Slot(e.to_string()))?;
+        self.started(i, process);
+        Ok(())
+    }
+
+    fn started(&mut self, i: usize, process: Process) {
+        let node = &mut self.nodes[i];
+        let number = node.incarnation().saturating_add(1);
         node.role_word = node.page.role();
         node.role = None;
         node.status = NodeStatus::Starting;
@@ -229,13 +340,12 @@ impl<'a> Cluster<'a> {
             role: None,
         });
         node.process = Some(process);
-        Ok(())
     }
 
     /// SIGKILL; the time just before it was sent.
     pub fn kill_node(&mut self, i: usize) -> u64 {
         let node = &mut self.nodes[i];
-        let t = now_ns();
+        let t = self.slot.now_ns();
         if let Some(p) = &node.process {
             p.kill();
         }
@@ -246,6 +356,15 @@ impl<'a> Cluster<'a> {
 
     /// Starts the workload's JVM; it waits for commands.
     pub fn spawn_workload(&mut self) -> Result<(), RunError> {
+        let process = self
+            .slot
+            .spawn(&self.workload_spec())
+            .map_err(|e| RunError::Slot(e.to_string()))?;
+        self.workload = Some(process);
+        Ok(())
+    }
+
+    fn workload_spec(&self) -> SpawnSpec {
         let target = self.prepared.target();
         let jdk = self.prepared.jdk();
         let inside = self.slot.inside_root();
@@ -289,19 +408,13 @@ impl<'a> Cluster<'a> {
         for n in &self.nodes {
             argv.push(format!("{}={}", n.name, n.addr));
         }
-        let spec = SpawnSpec {
+        SpawnSpec {
             name: "workload".into(),
             argv,
             env: environment(self.prepared),
             cwd: inside.join("workload"),
             stdout: inside.join("workload/stdout"),
-        };
-        let process = self
-            .slot
-            .spawn(&spec)
-            .map_err(|e| RunError::Slot(e.to_string()))?;
-        self.workload = Some(process);
-        Ok(())
+        }
     }
 
     /// Puts a cut in force; the time since when it is.
@@ -310,7 +423,7 @@ impl<'a> Cluster<'a> {
             how,
             way,
             cut,
-            since: now_ns(),
+            since: self.slot.now_ns(),
         });
         let t = match how {
             CutHow::Drop => self.apply_kernel_rules()?,
@@ -407,7 +520,7 @@ impl<'a> Cluster<'a> {
                 .write_cuts(&table)
                 .map_err(|e| RunError::io(format!("cuts of {}", from.name), e))?;
         }
-        Ok(now_ns())
+        Ok(self.slot.now_ns())
     }
 
     /// Roles as the agents saw them last, where they changed since the last look: (node, role).
@@ -451,126 +564,4 @@ impl<'a> Cluster<'a> {
         let all: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
-}
-
-fn make_dir(path: &Path) -> Result<(), RunError> {
-    std::fs::create_dir_all(path).map_err(|e| RunError::io(format!("making {}", path.display()), e))
-}
-
-fn class_path(jars: &[PathBuf]) -> String {
-    jars.iter()
-        .map(|j| j.display().to_string())
-        .collect::<Vec<_>>()
-        .join(":")
-}
-
-fn environment(prepared: &Prepared) -> Vec<(String, String)> {
-    vec![
-        ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
-        ("LANG".into(), "C.UTF-8".into()),
-        (
-            "JAVA_HOME".into(),
-            prepared.jdk().home.display().to_string(),
-        ),
-    ]
-}
-
-/// Flags that every JVM of a run has: small, quick to start, nothing written outside its folder.
-fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
-    let mut flags: Vec<String> = [
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
-        "-XX:-UsePerfData",
-        "-Xshare:auto",
-        "-Djava.net.preferIPv4Stack=true",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    flags.push(format!("-Xmx{heap}"));
-    flags.push(format!("-Djava.io.tmpdir={}", dir.join("tmp").display()));
-    flags.push(format!(
-        "-XX:ErrorFile={}",
-        dir.join("hs_err_%p.log").display()
-    ));
-    flags
-}
-
-/// Name of the file that a JVM lists its classes in.
-pub(super) const CLASS_LIST: &str = "classes.lst";
-
-/// Maps the archive, or lists classes for one. Goes right after the program's name.
-fn add_archive_flag(argv: &mut Vec<String>, archive: Option<&PathBuf>, dir: &Path, list: bool) {
-    if list {
-        let file = dir.join(CLASS_LIST);
-        argv.insert(1, format!("-XX:DumpLoadedClassList={}", file.display()));
-    } else if let Some(a) = archive {
-        argv.insert(1, format!("-XX:SharedArchiveFile={}", a.display()));
-    }
-}
-
-/// (class path of the nodes, jars that were instrumented before).
-fn node_jars(prepared: &Prepared, options: &RunOptions) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    // Dumping classes shows what is transformed at load time, so it needs the jars as they came.
-    match prepared.instrumented() {
-        Some(jars) if options.agent && options.dump_classes.is_none() => {
-            (jars.to_vec(), jars.to_vec())
-        }
-        _ => (prepared.jars().to_vec(), Vec::new()),
-    }
-}
-
-fn node_argv(
-    prepared: &Prepared,
-    options: &RunOptions,
-    slot: &Slot,
-    spec: &NodeSpec,
-    addr: Ipv4Addr,
-    dir: &Path,
-) -> Result<Vec<String>, RunError> {
-    let target = prepared.target();
-    let group = &target.groups[spec.group];
-    let lookup = |key: &str| -> Option<String> {
-        match key {
-            "node.name" => Some(spec.name.to_string()),
-            "node.index" => Some(spec.number.to_string()),
-            "node.addr" => Some(addr.to_string()),
-            "node.dir" => Some(dir.display().to_string()),
-            _ => key
-                .strip_prefix("clock.")
-                .and_then(|k| target.clock.get(k))
-                .map(ToString::to_string),
-        }
-    };
-    let expanded = |list: &[String], key: &str| -> Result<Vec<String>, RunError> {
-        list.iter()
-            .map(|t| {
-                expand(t, &lookup).map_err(|why| RunError::Template {
-                    file: format!(
-                        "{}: [group.{}] {key}",
-                        target.toml_path().display(),
-                        group.name
-                    ),
-                    why,
-                })
-            })
-            .collect()
-    };
-    let mut argv = vec![prepared.jdk().java.display().to_string()];
-    if options.agent {
-        let agent = prepared.agent();
-        argv.push(format!("-Xbootclasspath/a:{}", agent.runtime.display()));
-        argv.push(format!(
-            "-javaagent:{}={},{}",
-            agent.agent.display(),
-            slot.inside_shm().join("agent.conf").display(),
-            spec.name
-        ));
-    }
-    argv.extend(jvm_flags(&group.heap, dir));
-    argv.extend(expanded(&group.jvm, "jvm")?);
-    argv.push("-cp".into());
-    argv.push(class_path(&node_jars(prepared, options).0));
-    argv.push(group.main.clone().unwrap_or_else(|| target.main.clone()));
-    argv.extend(expanded(&group.args, "args")?);
-    Ok(argv)
 }

@@ -8,7 +8,6 @@ use super::prober::{Prober, Wanted};
 use super::watcher::Watcher;
 use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
 use crate::link::{Claim, ReleaseAction};
-use crate::slot::now_ns;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use warren_model::{At, Exit, NodeName, Observation, Phase};
@@ -70,6 +69,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         asked: usize,
     ) -> Self {
         let limit = u64::try_from(cluster.options.limit.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = cluster.slot.now_ns().saturating_add(limit);
         Drive {
             cluster,
             controller,
@@ -81,7 +81,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             kills: BTreeMap::new(),
             void: None,
             workload_gone: None,
-            deadline: now_ns().saturating_add(limit),
+            deadline,
             began,
             asked,
             ending: false,
@@ -104,9 +104,14 @@ impl<'r, 'a> Drive<'r, 'a> {
         self.show(true);
     }
 
+    /// The slot's clock, ns: what the agents, the workload and slot init read too.
+    pub fn now(&self) -> u64 {
+        self.cluster.slot.now_ns()
+    }
+
     /// Past the run's limit.
     pub fn over(&self) -> bool {
-        now_ns() > self.deadline
+        self.now() > self.deadline
     }
 
     fn stopping(&self) -> bool {
@@ -132,7 +137,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             if holds(self) {
                 return Ok(true);
             }
-            if now_ns() > deadline || self.stopping() {
+            if self.now() > deadline || self.stopping() {
                 return Ok(false);
             }
             std::thread::sleep(self.pace());
@@ -156,7 +161,7 @@ impl<'r, 'a> Drive<'r, 'a> {
 
     /// One look at everything.
     pub fn turn(&mut self) -> Result<(), RunError> {
-        let now = now_ns();
+        let now = self.now();
         self.look_for_claims()?;
         self.look_for_exits();
         self.work()?;
@@ -199,7 +204,7 @@ impl<'r, 'a> Drive<'r, 'a> {
 
     fn work(&mut self) -> Result<(), RunError> {
         while let Some(seen) = self.queue.pop_front() {
-            for action in self.controller.on(seen, now_ns()) {
+            for action in self.controller.on(seen, self.now()) {
                 self.carry_out(action)?;
             }
         }
@@ -214,12 +219,12 @@ impl<'r, 'a> Drive<'r, 'a> {
             return Ok(());
         }
         self.handled = fault + 1;
-        let began = now_ns();
+        let began = self.now();
         let held = loop {
             if let Some(h) = self.cluster.nodes[node].page.held_by(fault) {
                 break Some(h);
             }
-            if now_ns().saturating_sub(began) > CLAIM_NS {
+            if self.now().saturating_sub(began) > CLAIM_NS {
                 break None;
             }
             std::thread::yield_now();
@@ -449,7 +454,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             }
             Action::Finished => {
                 if self.phase >= Phase::Test {
-                    self.cluster.workload_page.set_faults_done(now_ns());
+                    self.cluster.workload_page.set_faults_done(self.now());
                 }
                 self.show(true);
             }
@@ -467,7 +472,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             .iter()
             .map(|n| files.iter().map(|f| size(n.dir.join(f))).collect())
             .collect();
-        self.log_sizes.push((at, now_ns(), sizes));
+        self.log_sizes.push((at, self.now(), sizes));
     }
 
     /// Reads the files of `[[epoch]]` on every node; one that is not there says nothing.
@@ -482,7 +487,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                         node: node.name.clone(),
                         name: file.name.clone(),
                         value,
-                        t_ns: now_ns(),
+                        t_ns: self.now(),
                     });
                 }
             }
@@ -494,7 +499,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         let Some(tell) = self.cluster.options.progress.clone() else {
             return;
         };
-        let t = now_ns();
+        let t = self.now();
         if !now && t.saturating_sub(self.last_progress) < PROGRESS_NS {
             return;
         }

@@ -1,7 +1,7 @@
 //! The order of a run: boot, GO, test, degraded, heal, checks, durability, end. Each phase has a deadline and is judged, never
 //! left hanging.
 
-use super::boot::cannot_serve;
+use super::boot::Boot;
 use super::cluster::Cluster;
 use super::collect::collect;
 use super::drive::Drive;
@@ -9,7 +9,6 @@ use super::options::{NodeStatus, RunError};
 use super::space::full;
 use crate::controller::{Seen, make_plans, rename, rename_map};
 use crate::link::{Command, ReleaseAction};
-use crate::slot::now_ns;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use warren_model::{FaultSequence, NodeName, Phase, RunProduct};
@@ -89,11 +88,16 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     fn phases(&mut self, sequence: &FaultSequence, check_map: bool) -> Result<Went, RunError> {
-        if self.boot(sequence)? == Went::Ends {
-            return Ok(Went::Ends);
-        }
-        if check_map {
-            self.check_map()?;
+        if self.drive.cluster.workload.is_some() {
+            // Restored: it serves, and its clients are connected.
+            self.drive.enter(Phase::Setup);
+        } else {
+            if self.boot(sequence, Boot::Each)? == Went::Ends {
+                return Ok(Went::Ends);
+            }
+            if check_map {
+                self.check_map()?;
+            }
         }
         if self.test(sequence)? == Went::Ends {
             return Ok(Went::Ends);
@@ -112,57 +116,26 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             return Ok(Went::Ends);
         }
         self.drive.cluster.workload_page.command(Command::Exit);
-        let soon = now_ns() + 500 * MS;
+        let soon = self.drive.now() + 500 * MS;
         self.drive.until(soon, |d| d.workload_gone.is_some())?;
         Ok(Went::On)
     }
 
     /// Time since the last call, ms.
-    fn lap(&mut self) -> u64 {
+    pub(super) fn lap(&mut self) -> u64 {
         let ms = u64::try_from(self.mark.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.mark = Instant::now();
         ms
     }
 
     /// The longest stall of the phase that ends now.
-    fn stalls(&mut self) {
+    pub(super) fn stalls(&mut self) {
         if let Ok(s) = self.drive.cluster.slot.stalls() {
             self.product
                 .record
                 .stalls_ms
                 .insert(self.drive.phase, s.longest_ns / MS);
         }
-    }
-
-    /// Launches everything and waits until every node serves and the clients are connected.
-    pub fn boot(&mut self, sequence: &FaultSequence) -> Result<Went, RunError> {
-        let names: Vec<NodeName> = self.names();
-        let roles = self.drive.cluster.prepared.target().dictionary.role_names();
-        let plans = make_plans(&sequence.faults, &names, &roles, &BTreeMap::new(), true);
-        self.write_plans(&plans)?;
-        self.drive.enter(Phase::Start);
-        for i in 0..names.len() {
-            self.drive.cluster.spawn_node(i)?;
-        }
-        self.drive.cluster.spawn_workload()?;
-        let patience = self.drive.cluster.prepared.target().ready.timeout;
-        let own = now_ns() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-        let whole = sequence.faults.is_empty();
-        let ready = self.drive.until(own.min(self.drive.deadline), |d| {
-            d.all_serve() || d.workload_gone.is_some() || cannot_serve(d, whole)
-        })?;
-        if let Some((node, why)) = self.drive.cluster.refusal() {
-            return Err(RunError::AgentRefused { node, why });
-        }
-        self.product.record.times.start = self.lap();
-        self.stalls();
-        if self.drive.workload_gone.is_none() && cannot_serve(self.drive, whole) {
-            return Ok(self.ended_at_start());
-        }
-        if !ready || !self.drive.all_serve() {
-            return Ok(self.not_ready());
-        }
-        self.command(Command::Connect, Phase::Setup)
     }
 
     /// The run ends because something did not come: a liveness failure only where not the run's limit ended the wait.
@@ -197,7 +170,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     /// Gives a command and waits until it is completed.
-    fn command(&mut self, command: Command, phase: Phase) -> Result<Went, RunError> {
+    pub(super) fn command(&mut self, command: Command, phase: Phase) -> Result<Went, RunError> {
         self.drive.enter(phase);
         self.drive.cluster.workload_page.command(command);
         let deadline = self.drive.deadline;
@@ -242,7 +215,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         })
     }
 
-    fn names(&self) -> Vec<NodeName> {
+    pub(super) fn names(&self) -> Vec<NodeName> {
         self.drive
             .cluster
             .nodes
@@ -251,7 +224,10 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             .collect()
     }
 
-    fn write_plans(&self, plans: &[Vec<crate::link::PlanEntry>]) -> Result<(), RunError> {
+    pub(super) fn write_plans(
+        &self,
+        plans: &[Vec<crate::link::PlanEntry>],
+    ) -> Result<(), RunError> {
         for (n, plan) in self.drive.cluster.nodes.iter().zip(plans) {
             n.page
                 .write_plan(plan)
@@ -261,7 +237,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     /// Roles of all living nodes just now.
-    fn ask_roles(&mut self) -> Result<BTreeMap<NodeName, String>, RunError> {
+    pub(super) fn ask_roles(&mut self) -> Result<BTreeMap<NodeName, String>, RunError> {
         let alive: Vec<usize> = (0..self.drive.cluster.nodes.len())
             .filter(|i| self.drive.cluster.nodes[*i].alive())
             .collect();
@@ -316,7 +292,10 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         self.drive.enter(Phase::Test);
         // Before GO: by this the workload tells a run without test faults, whose tail begins with the end of its fixed steps.
         if self.drive.controller.awaited().is_none() {
-            self.drive.cluster.workload_page.set_faults_done(now_ns());
+            self.drive
+                .cluster
+                .workload_page
+                .set_faults_done(self.drive.now());
         }
         self.drive.cluster.workload_page.command(Command::Go);
         self.drive.see(Seen::Go)?;
@@ -328,8 +307,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             self.drive.cluster.workload_page.command(Command::Stop);
         }
         // What is still awaited will not come any more; what is under way comes to its end.
-        let soon = now_ns() + u64::try_from(DYING.as_nanos()).unwrap_or(0);
-        while !self.drive.controller.finished() && now_ns() < soon {
+        let soon = self.drive.now() + u64::try_from(DYING.as_nanos()).unwrap_or(0);
+        while !self.drive.controller.finished() && self.drive.now() < soon {
             self.drive.turn()?;
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -400,7 +379,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             .max()
             .unwrap_or(0);
         let patience = (2 * longest + 5_000 * MS).max(10_000 * MS);
-        let until = (now_ns() + patience).min(self.drive.deadline);
+        let until = (self.drive.now() + patience).min(self.drive.deadline);
         let names: Vec<String> = self.names().iter().map(ToString::to_string).collect();
         let mut why = "the nodes do not serve".to_owned();
         loop {
@@ -446,7 +425,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                     why = format!("{} does not serve", waiting.join(", "));
                 }
             }
-            if now_ns() > until {
+            if self.drive.now() > until {
                 if self.drive.over() {
                     return Ok(self.missed(what, &why));
                 }
@@ -462,7 +441,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             {
                 return Ok(Went::Ends);
             }
-            let pause = now_ns() + 15 * MS;
+            let pause = self.drive.now() + 15 * MS;
             self.drive.until(pause, |_| false)?;
         }
     }

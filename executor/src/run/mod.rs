@@ -8,6 +8,7 @@ mod background;
 mod boot;
 mod cluster;
 mod collect;
+mod commands;
 mod drive;
 mod flow;
 mod options;
@@ -15,6 +16,7 @@ mod prober;
 mod prune;
 mod questions;
 mod request;
+mod snapshots;
 mod space;
 mod templates;
 mod urgent;
@@ -25,19 +27,22 @@ pub use options::{NodeProgress, NodeStatus, ProgressFn, RunError, RunOptions, Ru
 
 use crate::controller::{Controller, Limits};
 use crate::prepare::Prepared;
-use crate::slot::{Level, Slot, SlotConfig};
+use crate::setup::criu::Criu;
+use crate::slot::{Level, Process, Slot, SlotConfig};
 use crate::target::Target;
 use cluster::Cluster;
 use drive::Drive;
 use flow::Flow;
 use prober::{Prober, StopOnDrop};
+use snapshots::{Snapshot, Snapshots};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{
     ClusterShape, CrashStyle, CutHow, Fault, FaultSequence, Rules, RunProduct, RunRecord, StackId,
+    StartState,
 };
 
 /// Bytes of a coverage map unless a target needs more.
@@ -55,6 +60,31 @@ pub struct RunnerConfig {
     pub max_faults: usize,
     /// Stacks known as background ([`learn_background`]).
     pub background: Vec<StackId>,
+    /// With it runs may start from a snapshot (level 1); without, all start cold.
+    pub criu: Option<Criu>,
+}
+
+/// How the cluster of a run comes to be.
+enum Start<'a> {
+    /// From empty data.
+    Boot,
+    /// The same, listing classes for an archive.
+    ListClasses,
+    /// It goes on from a snapshot.
+    Restored {
+        snapshot: &'a Snapshot,
+        processes: Vec<Process>,
+    },
+}
+
+/// A slot with, perhaps, a restored cluster in it.
+struct Begun {
+    slot: Slot,
+    restored: Option<(Arc<Snapshot>, Vec<Process>)>,
+    /// Why it starts cold although a snapshot was asked for.
+    cold: Option<String>,
+    /// When the slot was asked for: what making a snapshot took is nobody's run.
+    began: Instant,
 }
 
 impl RunnerConfig {
@@ -67,6 +97,7 @@ impl RunnerConfig {
             map_size: MAP_SIZE,
             max_faults: 10,
             background: Vec::new(),
+            criu: None,
         }
     }
 }
@@ -80,6 +111,7 @@ pub struct Runner {
     /// The coverage map was seen to fill: no need to look again.
     map_fills: AtomicBool,
     cuts: OnceLock<Result<(), String>>,
+    snapshots: Mutex<Snapshots>,
 }
 
 impl Runner {
@@ -103,6 +135,7 @@ impl Runner {
             rules,
             map_fills: AtomicBool::new(false),
             cuts: OnceLock::new(),
+            snapshots: Mutex::default(),
         })
     }
 
@@ -161,9 +194,18 @@ impl Runner {
         sequence: &FaultSequence,
         options: &RunOptions,
     ) -> Result<RunProduct, RunError> {
-        let began = Instant::now();
         check(self.prepared.target(), &self.shape, sequence)?;
-        let slot = self.open_slot()?;
+        let Begun {
+            slot,
+            restored,
+            cold,
+            began,
+        } = self.begin(sequence, options)?;
+        let mut sequence = sequence.clone();
+        if restored.is_none() {
+            sequence.start = StartState::Cold;
+        }
+        let sequence = &sequence;
         if let Err(why) = slot.kernel_cuts() {
             refuse_kernel_faults(sequence, &why)?;
         }
@@ -171,15 +213,26 @@ impl Runner {
         let mut product = RunProduct {
             record: RunRecord {
                 version: RECORD_VERSION,
-                seed: options.seed,
+                seed: restored.as_ref().map_or(options.seed, |(s, _)| s.seed),
                 sequence: Some(sequence.clone()),
+                warnings: cold
+                    .map(|why| format!("started cold: {why}"))
+                    .into_iter()
+                    .collect(),
                 ..RunRecord::default()
             },
             // Of this size also when the slot is lost before anything was collected.
             coverage: vec![0; self.config.map_size],
             ..RunProduct::default()
         };
-        let made = self.with_drive(&slot, sequence, options, false, began, |drive| {
+        let start = match &restored {
+            Some((snapshot, processes)) => Start::Restored {
+                snapshot,
+                processes: processes.clone(),
+            },
+            None => Start::Boot,
+        };
+        let made = self.with_drive(&slot, sequence, options, start, began, |drive| {
             product.record.times.slot = ms(began);
             let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
             Flow::new(drive, &mut product).run(sequence, check_map)
@@ -193,10 +246,72 @@ impl Runner {
         Ok(product)
     }
 
-    fn open_slot(&self) -> Result<Slot, RunError> {
+    fn slot_config(&self) -> SlotConfig {
         let names = self.shape.nodes().map(ToString::to_string);
-        let config = SlotConfig::new(&self.config.exe, self.config.level).names(names);
-        Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))
+        SlotConfig::new(&self.config.exe, self.config.level).names(names)
+    }
+
+    fn open_slot(&self) -> Result<Slot, RunError> {
+        Slot::open(&self.slot_config()).map_err(|e| RunError::Slot(e.to_string()))
+    }
+
+    /// A slot for the sequence, with the cluster of its snapshot where that can be had.
+    fn begin(&self, sequence: &FaultSequence, options: &RunOptions) -> Result<Begun, RunError> {
+        let mut cold = None;
+        if let (StartState::Snapshot(number), Some(criu)) = (sequence.start, &self.config.criu)
+            && options.restorable()
+            && !sequence.needs_start()
+        {
+            let mut held = self
+                .snapshots
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            // A restore that fails is tried once more, with a new snapshot.
+            for _ in 0..2 {
+                let snapshot = match held.get(self, number, options)? {
+                    Ok(snapshot) => snapshot,
+                    Err(why) => {
+                        cold = Some(why);
+                        break;
+                    }
+                };
+                let began = Instant::now();
+                match snapshots::restore(&snapshot, criu, self.slot_config()) {
+                    Ok((slot, processes)) => {
+                        held.worked();
+                        return Ok(Begun {
+                            slot,
+                            restored: Some((snapshot, processes)),
+                            cold: None,
+                            began,
+                        });
+                    }
+                    Err(why) => {
+                        held.failed_restore(number, &why);
+                        cold = Some(why);
+                    }
+                }
+            }
+        }
+        let began = Instant::now();
+        Ok(Begun {
+            slot: self.open_slot()?,
+            restored: None,
+            cold,
+            began,
+        })
+    }
+
+    /// Makes this snapshot if it is not there, so that the first run from it does not wait; why runs cannot start from it.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub fn warm(&self, number: u8, options: &RunOptions) -> Result<Result<(), String>, RunError> {
+        let mut held = self
+            .snapshots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(held.get(self, number, options)?.map(drop))
     }
 
     /// A cluster in the slot with its loop and its prober thread, for as long as `work` takes.
@@ -205,7 +320,7 @@ impl Runner {
         slot: &Slot,
         sequence: &FaultSequence,
         options: &RunOptions,
-        list_classes: bool,
+        start: Start<'_>,
         began: Instant,
         work: impl FnOnce(&mut Drive<'_, '_>) -> Result<T, RunError>,
     ) -> Result<T, RunError> {
@@ -215,7 +330,7 @@ impl Runner {
             slot,
             self.config.map_size,
             &self.config.background,
-            list_classes,
+            start,
         )?;
         let questions = cluster.questions.clone();
         let prober = Arc::new(Prober::default());
@@ -229,12 +344,7 @@ impl Runner {
         };
         let mut shape = self.shape.clone();
         shape.max_faults = shape.max_faults.max(sequence.faults.len());
-        let controller = Controller::new(
-            sequence.faults.clone(),
-            shape,
-            limits,
-            crate::slot::now_ns(),
-        );
+        let controller = Controller::new(sequence.faults.clone(), shape, limits, slot.now_ns());
         std::thread::scope(|scope| {
             // Ends the asking thread also when `work` panics: the scope waits for it.
             let _stop = StopOnDrop(&prober);

@@ -3,6 +3,7 @@
 //! Called by deploy, run and teardown, from any thread. One reader thread per slot sorts what init says into replies and
 //! exits. Kills and liveness go past init, by pidfd (`process.rs`): they must take microseconds.
 
+use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,18 @@ use super::{
 };
 use super::{namespaces, pidfd};
 
+/// How long a dump or a restore may take; a large cluster on a slow disk needs some seconds.
+const CRIU_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A tree of processes that can be dumped.
+#[derive(Debug)]
+pub struct Launched {
+    /// Pid of its root, inside the slot.
+    pub launcher: i32,
+    /// In the order asked.
+    pub processes: Vec<Process>,
+}
+
 /// A live slot. Dropping it kills everything in it and waits until it is gone.
 #[derive(Debug)]
 pub struct Slot {
@@ -30,6 +43,7 @@ pub struct Slot {
     inside_root: PathBuf,
     inside_shm: PathBuf,
     second: u8,
+    clock_offset: i64,
     cuts: Result<(), String>,
     notes: Vec<String>,
     shared: Arc<Shared>,
@@ -57,12 +71,22 @@ impl Slot {
             shm_bytes: config.shm_bytes,
             try_cuts: config.try_cuts,
             state_file: plain.as_ref().map(|p| p.state_file.clone()),
+            clock_offset: config.clock_offset,
+        };
+        let images = match &config.images {
+            Some(path) => Some(File::open(path).map_err(|source| SlotError::File {
+                doing: "opening the folder of CRIU's images",
+                path: path.clone(),
+                source,
+            })?),
+            None => None,
         };
         let (mut init, stderr) = Init::start(config)?;
         if let Some(plain) = &plain {
             level3::note(&plain.state_file, init.child.id() as i32)?;
         }
-        let (host_pid, cuts, notes) = init.make(&setup, &stderr)?;
+        let (host_pid, cuts, notes) =
+            init.make(&setup, images.as_ref().map(File::as_fd), &stderr)?;
         let (root, shm, inside_root, inside_shm) = match &plain {
             Some(p) => (p.root.clone(), p.shm.clone(), p.root.clone(), p.shm.clone()),
             None => {
@@ -91,6 +115,7 @@ impl Slot {
             inside_root,
             inside_shm,
             second,
+            clock_offset: config.clock_offset.unwrap_or(0),
             cuts,
             notes,
             shared,
@@ -126,6 +151,12 @@ impl Slot {
     /// Address of node `i` (0-based over all groups): 127.0.0.11 + i, at level 3 127.S.0.11 + i. At most 240 nodes.
     pub fn node_addr(&self, i: usize) -> Ipv4Addr {
         Ipv4Addr::new(127, self.second, 0, 11u8.saturating_add(i.min(240) as u8))
+    }
+
+    /// The slot's CLOCK_MONOTONIC, ns: the one clock of everything in it, and of whoever deals with it. A restored slot's is not
+    /// the machine's.
+    pub fn now_ns(&self) -> u64 {
+        super::now_ns().saturating_add_signed(self.clock_offset)
     }
 
     /// Whether [`Slot::cut`] works here, by the trial made at open; else why not.
@@ -165,6 +196,93 @@ impl Slot {
         };
         Ok(Process {
             name: spec.name.clone(),
+            pid_inside: pid,
+            spawned_ns,
+            pidfd: Arc::new(pidfd),
+            by_us,
+        })
+    }
+
+    /// Starts processes as one tree, which can be dumped. Their ends are not told before a restore: ask
+    /// [`Process::is_dead`]. Level 1 only.
+    ///
+    /// # Errors
+    /// [`SlotError::Refused`] when one of them cannot be started.
+    pub fn launch(&self, specs: &[SpawnSpec]) -> Result<Launched, SlotError> {
+        let doing = || format!("starting {} processes below a launcher", specs.len());
+        let reply = self
+            .ask(Request::Launch(specs.to_vec()), &doing, PATIENCE)?
+            .0;
+        let Reply::Launched {
+            launcher,
+            processes,
+        } = reply
+        else {
+            return Err(odd(doing()));
+        };
+        let named = specs.iter().zip(&processes);
+        Ok(Launched {
+            launcher,
+            processes: named
+                .map(|(spec, (pid, t))| self.adopt(&spec.name, *pid, *t))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Dumps a launched tree into the slot's folder of images. The tree is gone then, its files are as they were.
+    ///
+    /// # Errors
+    /// [`SlotError::Refused`] with CRIU's own words.
+    pub fn dump(&self, criu: &[String], launcher: i32) -> Result<(), SlotError> {
+        let doing = || "dumping the cluster".to_owned();
+        let request = Request::Dump {
+            criu: criu.to_vec(),
+            launcher,
+        };
+        match self.ask(request, &doing, CRIU_PATIENCE)?.0 {
+            Reply::Dumped => Ok(()),
+            _ => Err(odd(doing())),
+        }
+    }
+
+    /// Restores a dumped tree: its processes go on, as children of slot init. Its files must have been put back.
+    /// `processes` are (pid inside, name, when it was spawned), as they were at the dump.
+    ///
+    /// # Errors
+    /// [`SlotError::Refused`] with CRIU's own words; close the slot then, what there is of the tree is no cluster.
+    pub fn restore(
+        &self,
+        criu: &[String],
+        launcher: i32,
+        processes: &[(i32, String, u64)],
+    ) -> Result<Vec<Process>, SlotError> {
+        let doing = || "restoring the cluster".to_owned();
+        let request = Request::Restore {
+            criu: criu.to_vec(),
+            launcher,
+            processes: processes
+                .iter()
+                .map(|(pid, name, _)| (*pid, name.clone()))
+                .collect(),
+        };
+        let Reply::Restored = self.ask(request, &doing, CRIU_PATIENCE)?.0 else {
+            return Err(odd(doing()));
+        };
+        processes
+            .iter()
+            .map(|(pid, name, t)| self.adopt(name, *pid, *t))
+            .collect()
+    }
+
+    /// A handle of a process that slot init did not start itself.
+    fn adopt(&self, name: &str, pid: i32, spawned_ns: u64) -> Result<Process, SlotError> {
+        let doing = || format!("taking hold of {name}");
+        let (Reply::Pidfd, Some(pidfd)) = self.ask(Request::Pidfd(pid), &doing, PATIENCE)? else {
+            return Err(odd(doing()));
+        };
+        let by_us = Arc::clone(self.shared.lock().kills.entry(pid).or_default());
+        Ok(Process {
+            name: name.to_owned(),
             pid_inside: pid,
             spawned_ns,
             pidfd: Arc::new(pidfd),

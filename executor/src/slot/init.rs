@@ -28,6 +28,7 @@ use super::heal::HealWatch;
 use super::namespaces::{self, StepError};
 use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
+use super::tree::Trees;
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
 use super::{Cut, Exit, Level, SpawnSpec, now_ns, pidfd, probe};
 
@@ -47,8 +48,8 @@ pub fn slot_init_main(_args: &[String]) -> i32 {
     };
     die_with_parent();
     let _ = setsid();
-    let setup: Setup = match wire::receive(socket.as_fd()) {
-        Ok(Some((setup, _))) => setup,
+    let (setup, images): (Setup, Option<OwnedFd>) = match wire::receive(socket.as_fd()) {
+        Ok(Some(message)) => message,
         Ok(None) => return OK,
         Err(e) => {
             eprintln!("slot init: no set-up message: {e}");
@@ -56,9 +57,9 @@ pub fn slot_init_main(_args: &[String]) -> i32 {
         }
     };
     if setup.level == Level::Plain {
-        return serve(socket, setup, std::process::id() as i32, Vec::new());
+        return serve(socket, setup, None, std::process::id() as i32, Vec::new());
     }
-    if let Err(e) = namespaces::enter(setup.level) {
+    if let Err(e) = namespaces::enter(setup.level, setup.clock_offset) {
         return refuse(&socket, e);
     }
     // SAFETY: the process has one thread, so the child may use everything.
@@ -67,7 +68,7 @@ pub fn slot_init_main(_args: &[String]) -> i32 {
             drop(socket);
             wait_for(child)
         }
-        Ok(ForkResult::Child) => pid_one(socket, setup),
+        Ok(ForkResult::Child) => pid_one(socket, setup, images),
         Err(e) => refuse(
             &socket,
             StepError {
@@ -133,7 +134,7 @@ fn wait_for(child: Pid) -> i32 {
     }
 }
 
-fn pid_one(socket: OwnedFd, setup: Setup) -> i32 {
+fn pid_one(socket: OwnedFd, setup: Setup, images: Option<OwnedFd>) -> i32 {
     die_with_parent();
     // /proc is still the host's, so it tells our pid as Warren sees it.
     let host_pid = std::fs::read_link("/proc/self")
@@ -147,12 +148,18 @@ fn pid_one(socket: OwnedFd, setup: Setup) -> i32 {
         .map(|(i, n)| (n.clone(), Ipv4Addr::new(127, setup.second, 0, 11 + i as u8)))
         .collect();
     match namespaces::furnish(setup.root_bytes, setup.shm_bytes, &hosts) {
-        Ok(notes) => serve(socket, setup, host_pid, notes),
+        Ok(notes) => serve(socket, setup, images, host_pid, notes),
         Err(e) => refuse(&socket, e),
     }
 }
 
-fn serve(socket: OwnedFd, setup: Setup, host_pid: i32, notes: Vec<String>) -> i32 {
+fn serve(
+    socket: OwnedFd,
+    setup: Setup,
+    images: Option<OwnedFd>,
+    host_pid: i32,
+    notes: Vec<String>,
+) -> i32 {
     // SAFETY: prctl with integer arguments only. At level 3 orphans of the nodes come to us, so that we can kill them.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
     let runtime = match tokio::runtime::Builder::new_current_thread()
@@ -170,7 +177,7 @@ fn serve(socket: OwnedFd, setup: Setup, host_pid: i32, notes: Vec<String>) -> i3
         }
     };
     let level = setup.level;
-    let code = match runtime.block_on(Init::run(socket, setup, host_pid, notes)) {
+    let code = match runtime.block_on(Init::run(socket, setup, images, host_pid, notes)) {
         Ok(()) => OK,
         Err(e) => {
             eprintln!("slot init: {e}");
@@ -214,6 +221,7 @@ struct Init {
     cuts: Result<KernelCuts, String>,
     /// Processes started here and not yet reaped.
     names: HashMap<i32, String>,
+    trees: Trees,
     stalls: StallTracker,
     heals: HealWatch,
     state_file: Option<File>,
@@ -223,6 +231,7 @@ impl Init {
     async fn run(
         socket: OwnedFd,
         setup: Setup,
+        images: Option<OwnedFd>,
         host_pid: i32,
         notes: Vec<String>,
     ) -> io::Result<()> {
@@ -234,6 +243,7 @@ impl Init {
             out,
             cuts: trial(&setup),
             names: HashMap::new(),
+            trees: Trees::new(images),
             stalls: StallTracker::new(now_ns()),
             heals: HealWatch::default(),
             state_file: match &setup.state_file {
@@ -316,6 +326,33 @@ impl Init {
                 let stalls = self.stalls.take(now_ns());
                 self.reply(id, Ok(Reply::Stalls(stalls)))
             }
+            Request::Launch(specs) => {
+                let launched = self.trees.launch(&specs);
+                self.reply(id, launched)
+            }
+            Request::Dump { criu, launcher } => match self.trees.dump(&criu, launcher, id) {
+                Ok(()) => Ok(()), // answered when CRIU has ended
+                Err(why) => self.reply(id, Err(why)),
+            },
+            Request::Restore {
+                criu,
+                launcher,
+                processes,
+            } => match self.trees.restore(&criu, launcher, id) {
+                Ok(()) => {
+                    // Before they exist: an end that comes early must find its name.
+                    self.names.extend(processes);
+                    Ok(())
+                }
+                Err(why) => self.reply(id, Err(why)),
+            },
+            Request::Pidfd(pid) => match pidfd::open(pid) {
+                Ok(fd) => {
+                    let result = Ok(Reply::Pidfd);
+                    self.send(&FromInit::Reply { id, result }, Some(fd.as_fd()))
+                }
+                Err(e) => self.reply(id, Err(format!("pidfd_open({pid}): {e}"))),
+            },
             Request::Close => Ok(()), // handled by the loop
         }
     }
@@ -348,28 +385,7 @@ impl Init {
     }
 
     fn spawn(&mut self, spec: &SpawnSpec) -> Result<(i32, u64, OwnedFd), String> {
-        let (program, args) = spec
-            .argv
-            .split_first()
-            .ok_or("argv is empty: name at least the program")?;
-        let mut open = OpenOptions::new();
-        let out = open.append(true).create(true).open(&spec.stdout);
-        let out = out.map_err(|e| {
-            format!(
-                "opening stdout {}: {e}; create its folder first",
-                spec.stdout.display()
-            )
-        })?;
-        let err = out
-            .try_clone()
-            .map_err(|e| format!("opening stderr: {e}"))?;
-        let mut command = Command::new(program);
-        command
-            .args(args)
-            .env_clear()
-            .envs(spec.env.iter().map(|(k, v)| (k, v)))
-            .current_dir(&spec.cwd);
-        command.stdin(Stdio::null()).stdout(out).stderr(err);
+        let mut command = command_of(spec)?;
         let init = std::process::id() as i32;
         // SAFETY: the closure makes three system calls and allocates nothing.
         unsafe {
@@ -383,12 +399,7 @@ impl Init {
                 Ok(())
             });
         }
-        let child = command.spawn().map_err(|e| {
-            format!(
-                "starting {program} in {} failed: {e}; both must exist inside the slot, where the host's /mnt and /dev/shm are hidden",
-                spec.cwd.display()
-            )
-        })?;
+        let child = command.spawn().map_err(|e| not_started(spec, &e))?;
         let spawned_ns = now_ns();
         let pid = child.id() as i32; // reaped by `reap`, never through the handle
         let pidfd = pidfd::open(pid).map_err(|e| {
@@ -418,6 +429,9 @@ impl Init {
                 Ok(_) | Err(Errno::EINTR) => continue,
                 Err(_) => return Ok(()), // no children
             };
+            if let Some((id, result)) = self.trees.reaped(pid.as_raw(), status) {
+                self.reply(id, result)?;
+            }
             if let Some(name) = self.names.remove(&pid.as_raw()) {
                 let exit = Exit {
                     name,
@@ -439,6 +453,42 @@ impl Init {
     fn send(&self, message: &FromInit, pass: Option<BorrowedFd<'_>>) -> io::Result<()> {
         wire::send(self.out.as_fd(), message, pass)
     }
+}
+
+/// The command of a process, with its files opened and nothing inherited.
+pub(super) fn command_of(spec: &SpawnSpec) -> Result<Command, String> {
+    let (program, args) = spec
+        .argv
+        .split_first()
+        .ok_or("argv is empty: name at least the program")?;
+    let mut open = OpenOptions::new();
+    let out = open.append(true).create(true).open(&spec.stdout);
+    let out = out.map_err(|e| {
+        format!(
+            "opening stdout {}: {e}; create its folder first",
+            spec.stdout.display()
+        )
+    })?;
+    let err = out
+        .try_clone()
+        .map_err(|e| format!("opening stderr: {e}"))?;
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .env_clear()
+        .envs(spec.env.iter().map(|(k, v)| (k, v)))
+        .current_dir(&spec.cwd);
+    command.stdin(Stdio::null()).stdout(out).stderr(err);
+    Ok(command)
+}
+
+/// Why a command did not start, in words that name what must be there.
+pub(super) fn not_started(spec: &SpawnSpec, e: &io::Error) -> String {
+    format!(
+        "starting {} in {} failed: {e}; both must exist inside the slot, where the host's /mnt and /dev/shm are hidden",
+        spec.argv.first().map_or("", String::as_str),
+        spec.cwd.display()
+    )
 }
 
 /// Opens nf_tables and puts in, then takes out, one rule: the trial that tells whether cuts work here.

@@ -29,6 +29,7 @@ mod error;
 mod heal;
 mod host;
 mod init;
+mod launcher;
 mod level3;
 mod levels;
 mod namespaces;
@@ -39,12 +40,14 @@ mod process;
 mod spawner;
 mod stall;
 mod started;
+mod tree;
 mod types;
 mod wire;
 
 pub use error::SlotError;
-pub use host::Slot;
+pub use host::{Launched, Slot};
 pub use init::slot_init_main;
+pub use launcher::slot_launcher_main;
 pub use level3::{SweepReport, sweep_level3};
 pub use levels::{LevelReport, best_level, detect_levels};
 pub use process::Process;
@@ -54,6 +57,9 @@ pub use types::{
 
 /// The hidden subcommand under which the binary is slot init.
 pub const SLOT_INIT: &str = "__slot-init";
+
+/// The hidden subcommand under which it is the launcher.
+pub const SLOT_LAUNCHER: &str = "__slot-launcher";
 
 /// CLOCK_MONOTONIC in nanoseconds: the one clock of all parts (docs/formats.md).
 pub fn now_ns() -> u64 {

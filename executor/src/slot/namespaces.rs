@@ -48,7 +48,10 @@ const NEEDS_USERNS: &str = "level 2 needs unprivileged user namespaces (sysctl u
 const NEEDS_MOUNTS: &str = "the kernel or a container's policy forbids this mount; take level 3";
 
 /// Leaves the host's namespaces. The caller's children live in the new pid namespace, it itself does not.
-pub(super) fn enter(level: Level) -> Result<(), StepError> {
+pub(super) fn enter(level: Level, clock_offset: Option<i64>) -> Result<(), StepError> {
+    if let Some(offset) = clock_offset {
+        own_clock(offset)?;
+    }
     let mut flags = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWNET
         | CloneFlags::CLONE_NEWIPC
@@ -85,6 +88,36 @@ pub(super) fn enter(level: Level) -> Result<(), StepError> {
             NEEDS_ROOT,
         )
     }
+}
+
+/// A time namespace for the children: their CLOCK_MONOTONIC (and CLOCK_BOOTTIME) is so many ns ahead of the machine's.
+fn own_clock(offset: i64) -> Result<(), StepError> {
+    // SAFETY: a system call with an integer argument.
+    let rc = unsafe { libc::unshare(libc::CLONE_NEWTIME) };
+    let made = if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    };
+    step(
+        made,
+        "unshare(time)",
+        "time namespaces need Linux 5.6 or later; run with --snapshot off",
+    )?;
+    step(
+        fs::write("/proc/self/timens_offsets", clock_text(offset)),
+        "writing /proc/self/timens_offsets",
+        "run with --snapshot off",
+    )
+}
+
+/// As the kernel wants it: nanoseconds are never negative.
+fn clock_text(offset: i64) -> String {
+    let (seconds, ns) = (
+        offset.div_euclid(1_000_000_000),
+        offset.rem_euclid(1_000_000_000),
+    );
+    format!("monotonic {seconds} {ns}\nboottime {seconds} {ns}\n")
 }
 
 /// Furnishes the slot, as its pid 1. Returns notes: things that are missing but not needed.
@@ -218,4 +251,24 @@ fn loopback_up() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_of_the_clock_have_no_negative_nanoseconds() {
+        for (offset, want) in [
+            (0, "0 0"),
+            (1_500_000_000, "1 500000000"),
+            (-1, "-1 999999999"),
+            (-2_000_000_000, "-2 0"),
+        ] {
+            assert_eq!(
+                clock_text(offset),
+                format!("monotonic {want}\nboottime {want}\n")
+            );
+        }
+    }
 }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -129,12 +129,17 @@ impl Init {
     }
 
     /// Hands over the set-up and waits for READY.
-    pub(super) fn make(&mut self, setup: &Setup, stderr: &File) -> Result<Made, SlotError> {
+    pub(super) fn make(
+        &mut self,
+        setup: &Setup,
+        images: Option<BorrowedFd<'_>>,
+        stderr: &File,
+    ) -> Result<Made, SlotError> {
         let lost = || SlotError::Lost {
             doing: format!("making a level {} slot", setup.level),
             said: words(stderr),
         };
-        wire::send(self.socket.as_fd(), setup, None).map_err(|_| lost())?;
+        wire::send(self.socket.as_fd(), setup, images).map_err(|_| lost())?;
         if !pidfd::readable_within(self.socket.as_fd(), PATIENCE) {
             return Err(SlotError::Silent {
                 doing: format!("making a level {} slot", setup.level),

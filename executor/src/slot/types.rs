@@ -65,6 +65,11 @@ pub struct SlotConfig {
     pub shm_bytes: u64,
     /// Try kernel cuts at open (levels 1, 2). `doctor`'s trials and runs without partitions may leave it out.
     pub try_cuts: bool,
+    /// Level 1: a CLOCK_MONOTONIC of its own, so many ns ahead of the machine's (a restored cluster must not see the time that
+    /// passed since its dump). `None`: the machine's.
+    pub clock_offset: Option<i64>,
+    /// Level 1: folder of this machine that CRIU, inside the slot, writes its images to or reads them from.
+    pub images: Option<PathBuf>,
 }
 
 impl SlotConfig {
@@ -77,6 +82,8 @@ impl SlotConfig {
             root_bytes: 2 << 30,
             shm_bytes: 1 << 30,
             try_cuts: true,
+            clock_offset: None,
+            images: None,
         }
     }
 

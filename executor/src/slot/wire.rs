@@ -28,6 +28,9 @@ pub(super) struct Setup {
     pub try_cuts: bool,
     /// Level 3: where init appends the pids it spawned.
     pub state_file: Option<std::path::PathBuf>,
+    /// A time namespace with CLOCK_MONOTONIC so many ns ahead. The folder of CRIU's images, if there is one, comes with this
+    /// message as its descriptor.
+    pub clock_offset: Option<i64>,
 }
 
 /// A request with the number its reply will carry.
@@ -47,16 +50,44 @@ pub(super) enum Request {
     Cut(Vec<Cut>),
     Heals,
     Stalls,
+    /// Starts the launcher and, as its children, these processes: one tree, which CRIU can dump.
+    Launch(Vec<SpawnSpec>),
+    /// Dumps the tree below the launcher, which ends it.
+    Dump {
+        criu: Vec<String>,
+        launcher: i32,
+    },
+    /// Restores the tree, then ends the launcher: its children become init's own.
+    Restore {
+        criu: Vec<String>,
+        launcher: i32,
+        processes: Vec<(i32, String)>,
+    },
+    /// The pidfd of a process that was launched or restored.
+    Pidfd(i32),
     Close,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    Spawned { pid: i32, spawned_ns: u64 },
+    Spawned {
+        pid: i32,
+        spawned_ns: u64,
+    },
     Probed(Vec<ProbeAnswer>),
-    Cut { t_ns: u64 },
+    Cut {
+        t_ns: u64,
+    },
     Heals(Vec<Healed>),
     Stalls(Stalls),
+    Launched {
+        launcher: i32,
+        /// Pid, and when it was spawned, in the order asked.
+        processes: Vec<(i32, u64)>,
+    },
+    Dumped,
+    Restored,
+    Pidfd,
     Closing,
 }
 

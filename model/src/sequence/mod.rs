@@ -34,6 +34,32 @@ pub enum StartState {
     /// Processes launched from empty data.
     #[default]
     Cold,
+    /// The live cluster of this snapshot of the target (counted from 1), restored. Which leader it has differs from one making
+    /// of it to the next: `roles` say what the sequence was recorded with.
+    Snapshot(u8),
+}
+
+impl fmt::Display for StartState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartState::Cold => f.write_str("cold"),
+            StartState::Snapshot(k) => write!(f, "snapshot-{k}"),
+        }
+    }
+}
+
+impl std::str::FromStr for StartState {
+    type Err = TextError;
+    fn from_str(s: &str) -> Result<Self, TextError> {
+        if s == "cold" {
+            return Ok(StartState::Cold);
+        }
+        s.strip_prefix("snapshot-")
+            .and_then(|k| k.parse().ok())
+            .filter(|k| *k > 0)
+            .map(StartState::Snapshot)
+            .ok_or_else(|| TextError::Start(s.to_owned()))
+    }
 }
 
 /// One fault and its place in the run.
@@ -244,6 +270,14 @@ impl FaultSequence {
         let mut s = self.clone();
         s.faults.push(FaultAt { at, fault });
         s
+    }
+
+    /// Whether a fault of it waits for a point of the start: only a cold start has any.
+    #[must_use]
+    pub fn needs_start(&self) -> bool {
+        self.faults
+            .iter()
+            .any(|f| f.at.phase() == crate::point::Phase::Start)
     }
 
     /// Kinds in order, as file names and screens show them: `crash+reboot`.

@@ -30,7 +30,9 @@ pub enum TextError {
         key: &'static str,
         problem: String,
     },
-    #[error("key `start`: `{0}` is not a start state; write start = \"cold\"")]
+    #[error(
+        "key `start`: `{0}` is not a start state; write start = \"cold\" or start = \"snapshot-1\""
+    )]
     Start(String),
 }
 
@@ -125,9 +127,7 @@ impl FaultSequence {
         if dto.version != SEQUENCE_VERSION {
             return Err(TextError::Version { found: dto.version });
         }
-        if dto.start != "cold" {
-            return Err(TextError::Start(dto.start));
-        }
+        let start: StartState = dto.start.parse()?;
         let faults = dto
             .faults
             .into_iter()
@@ -137,7 +137,7 @@ impl FaultSequence {
         Ok(FaultSequence {
             version: dto.version,
             target: dto.target,
-            start: StartState::Cold,
+            start,
             roles: dto.roles,
             faults,
         })
@@ -149,7 +149,7 @@ impl FaultSequence {
         let dto = SequenceText {
             version: self.version,
             target: self.target.clone(),
-            start: cold(),
+            start: self.start.to_string(),
             roles: self.roles.clone(),
             faults: self.faults.iter().map(FaultText::from_fault).collect(),
         };

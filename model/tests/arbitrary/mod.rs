@@ -143,10 +143,14 @@ pub fn sequence() -> impl Strategy<Value = FaultSequence> {
             .prop_map(|(at, fault)| FaultAt { at, fault }),
     ];
     let roles = prop::collection::btree_map(node(), "[a-z]{1,8}", 0..3);
-    (vec(fault_at, 0..6), roles).prop_map(|(faults, roles)| FaultSequence {
+    let start = prop_oneof![
+        Just(StartState::Cold),
+        (1..=u8::MAX).prop_map(StartState::Snapshot)
+    ];
+    (vec(fault_at, 0..6), roles, start).prop_map(|(faults, roles, start)| FaultSequence {
         version: SEQUENCE_VERSION,
         target: "canary".to_owned(),
-        start: StartState::Cold,
+        start,
         roles,
         faults,
     })

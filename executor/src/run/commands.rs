@@ -1,0 +1,160 @@
+//! Command lines, environments and configuration files of the JVMs of a run.
+//!
+//! Called by `cluster` when it is made. Starts nothing.
+
+use super::options::{RunError, RunOptions};
+use super::templates::render;
+use crate::prepare::Prepared;
+use crate::slot::Slot;
+use crate::target::{NodeSpec, expand};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+/// The folder and configuration files of node `i`.
+pub(super) fn write_files(
+    target: &crate::target::Target,
+    i: usize,
+    specs: &[NodeSpec],
+    addrs: &[Ipv4Addr],
+    dir: &Path,
+    inside_dir: &Path,
+) -> Result<(), RunError> {
+    make_dir(&dir.join("tmp"))?;
+    for (path, template) in &target.groups[specs[i].group].files {
+        let text = render(target, template, i, specs, addrs, inside_dir)?;
+        let place = dir.join(path);
+        if let Some(parent) = place.parent() {
+            make_dir(parent)?;
+        }
+        std::fs::write(&place, text)
+            .map_err(|e| RunError::io(format!("writing {}", place.display()), e))?;
+    }
+    Ok(())
+}
+
+pub(super) fn make_dir(path: &Path) -> Result<(), RunError> {
+    std::fs::create_dir_all(path).map_err(|e| RunError::io(format!("making {}", path.display()), e))
+}
+
+pub(super) fn class_path(jars: &[PathBuf]) -> String {
+    jars.iter()
+        .map(|j| j.display().to_string())
+        .collect::<Vec<_>>()
+        .join(":")
+}
+
+pub(super) fn environment(prepared: &Prepared) -> Vec<(String, String)> {
+    vec![
+        ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+        ("LANG".into(), "C.UTF-8".into()),
+        (
+            "JAVA_HOME".into(),
+            prepared.jdk().home.display().to_string(),
+        ),
+    ]
+}
+
+/// Flags that every JVM of a run has: small, quick to start, nothing written outside its folder.
+pub(super) fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
+    let mut flags: Vec<String> = [
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        "-Xshare:auto",
+        "-Djava.net.preferIPv4Stack=true",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    flags.push(format!("-Xmx{heap}"));
+    flags.push(format!("-Djava.io.tmpdir={}", dir.join("tmp").display()));
+    flags.push(format!(
+        "-XX:ErrorFile={}",
+        dir.join("hs_err_%p.log").display()
+    ));
+    flags
+}
+
+/// Name of the file that a JVM lists its classes in.
+pub(super) const CLASS_LIST: &str = "classes.lst";
+
+/// Maps the archive, or lists classes for one. Goes right after the program's name.
+pub(super) fn add_archive_flag(
+    argv: &mut Vec<String>,
+    archive: Option<&PathBuf>,
+    dir: &Path,
+    list: bool,
+) {
+    if list {
+        let file = dir.join(CLASS_LIST);
+        argv.insert(1, format!("-XX:DumpLoadedClassList={}", file.display()));
+    } else if let Some(a) = archive {
+        argv.insert(1, format!("-XX:SharedArchiveFile={}", a.display()));
+    }
+}
+
+/// (class path of the nodes, jars that were instrumented before).
+pub(super) fn node_jars(prepared: &Prepared, options: &RunOptions) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    // Dumping classes shows what is transformed at load time, so it needs the jars as they came.
+    match prepared.instrumented() {
+        Some(jars) if options.agent && options.dump_classes.is_none() => {
+            (jars.to_vec(), jars.to_vec())
+        }
+        _ => (prepared.jars().to_vec(), Vec::new()),
+    }
+}
+
+pub(super) fn node_argv(
+    prepared: &Prepared,
+    options: &RunOptions,
+    slot: &Slot,
+    spec: &NodeSpec,
+    addr: Ipv4Addr,
+    dir: &Path,
+) -> Result<Vec<String>, RunError> {
+    let target = prepared.target();
+    let group = &target.groups[spec.group];
+    let lookup = |key: &str| -> Option<String> {
+        match key {
+            "node.name" => Some(spec.name.to_string()),
+            "node.index" => Some(spec.number.to_string()),
+            "node.addr" => Some(addr.to_string()),
+            "node.dir" => Some(dir.display().to_string()),
+            _ => key
+                .strip_prefix("clock.")
+                .and_then(|k| target.clock.get(k))
+                .map(ToString::to_string),
+        }
+    };
+    let expanded = |list: &[String], key: &str| -> Result<Vec<String>, RunError> {
+        list.iter()
+            .map(|t| {
+                expand(t, &lookup).map_err(|why| RunError::Template {
+                    file: format!(
+                        "{}: [group.{}] {key}",
+                        target.toml_path().display(),
+                        group.name
+                    ),
+                    why,
+                })
+            })
+            .collect()
+    };
+    let mut argv = vec![prepared.jdk().java.display().to_string()];
+    if options.agent {
+        let agent = prepared.agent();
+        argv.push(format!("-Xbootclasspath/a:{}", agent.runtime.display()));
+        argv.push(format!(
+            "-javaagent:{}={},{}",
+            agent.agent.display(),
+            slot.inside_shm().join("agent.conf").display(),
+            spec.name
+        ));
+    }
+    argv.extend(jvm_flags(&group.heap, dir));
+    argv.extend(expanded(&group.jvm, "jvm")?);
+    argv.push("-cp".into());
+    argv.push(class_path(&node_jars(prepared, options).0));
+    argv.push(group.main.clone().unwrap_or_else(|| target.main.clone()));
+    argv.extend(expanded(&group.args, "args")?);
+    Ok(argv)
+}

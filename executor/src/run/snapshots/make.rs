@@ -1,0 +1,116 @@
+//! Makes one snapshot: a cluster started as one tree, ready and with its clients connected, is dumped and its files are kept.
+//!
+//! Called by `Snapshots::get`. Numbers differ in their workload's seed, in which nodes came late and so in who leads, and in what the
+//! processes drew for themselves.
+
+use super::super::boot::Boot;
+use super::super::flow::Flow;
+use super::super::options::{RunError, RunOptions};
+use super::super::{Runner, Start, background};
+use super::{NodeAt, OWN_FILES, Snapshot, blank, copy};
+use crate::link::NodePage;
+use crate::setup::criu::Criu;
+use crate::slot::{Slot, SlotConfig};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use warren_model::{FaultSequence, RunProduct};
+
+/// Connections of the readiness probes close, and what the start left behind settles.
+const SETTLE: Duration = Duration::from_millis(300);
+
+pub(super) fn make(
+    runner: &Runner,
+    criu: &Criu,
+    folder: &Path,
+    number: u8,
+    asked: &RunOptions,
+) -> Result<Snapshot, RunError> {
+    let began = Instant::now();
+    let images = folder.join("img");
+    std::fs::create_dir_all(&images)
+        .map_err(|e| RunError::io(format!("making {}", images.display()), e))?;
+    let sequence = FaultSequence::empty(&runner.prepared.target().name);
+    let patience = runner.prepared.target().ready.timeout;
+    let options = RunOptions {
+        // Told apart from each other, and the same again when the campaign's seed is.
+        seed: asked.seed ^ u64::from(number) << 56,
+        limit: 2 * patience + Duration::from_secs(5),
+        stop: asked.stop.clone(),
+        progress: asked.progress.clone(),
+        ..RunOptions::default()
+    };
+    let names = runner.shape.nodes().map(ToString::to_string);
+    let mut config = SlotConfig::new(&runner.config.exe, runner.config.level).names(names);
+    config.try_cuts = false;
+    config.clock_offset = Some(0);
+    config.images = Some(images);
+    let slot = Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?;
+    let mut product = RunProduct::default();
+    let snapshot = runner.with_drive(&slot, &sequence, &options, Start::Boot, began, |drive| {
+        let went = {
+            // Each number has another leader, where there are as many nodes to come late.
+            let late = usize::from(number.saturating_sub(1));
+            Flow::new(drive, &mut product).boot(&sequence, Boot::Tree { late })?
+        };
+        if let Some(why) = background::why_not(went, &mut product.record) {
+            return Err(RunError::io("starting the cluster of a snapshot", why));
+        }
+        let settled = drive.now() + u64::try_from(SETTLE.as_nanos()).unwrap_or(0);
+        drive.until(settled, |_| false)?;
+        if options.to_end() {
+            return Err(RunError::io("making a snapshot", "stopped"));
+        }
+        Flow::new(drive, &mut product).ask_roles()?;
+        let cluster = &*drive.cluster;
+        let launcher = cluster
+            .launcher
+            .ok_or_else(|| RunError::io("making a snapshot", "the cluster has no launcher"))?;
+        slot.dump(&criu.argv, launcher)
+            .map_err(|e| RunError::Slot(e.to_string()))?;
+        let dumped_ns = slot.now_ns();
+        let nodes = cluster
+            .nodes
+            .iter()
+            .map(|n| NodeAt {
+                ready_ns: n.incarnations.last().and_then(|i| i.ready_ns),
+                role: n.role.clone(),
+            })
+            .collect();
+        let processes = cluster
+            .nodes
+            .iter()
+            .filter_map(|n| n.process.as_ref())
+            .chain(&cluster.workload)
+            .map(|p| (p.pid_inside, p.name.clone(), p.spawned_ns))
+            .collect();
+        Ok(Snapshot {
+            folder: folder.to_owned(),
+            launcher,
+            processes,
+            nodes,
+            dumped_ns,
+            made: Instant::now(),
+            seed: options.seed,
+        })
+    })?;
+    keep(&slot, folder).map_err(|e| RunError::io("keeping the files of a snapshot", e))?;
+    slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
+    Ok(snapshot)
+}
+
+/// The slot's files, as they were when the tree was frozen.
+fn keep(slot: &Slot, folder: &Path) -> std::io::Result<()> {
+    copy::tree(slot.root(), &folder.join("root"), &OWN_FILES)?;
+    let shm = folder.join("shm");
+    copy::pages(slot.shm(), &shm, blank, false)?;
+    for entry in std::fs::read_dir(&shm)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("node-") {
+            NodePage::open(&path)
+                .map_err(std::io::Error::other)?
+                .forget_events();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! Process trees that CRIU can dump: started below a launcher, dumped, restored.
+//!
+//! Called by slot init only. Everything runs inside the slot, so no namespace is part of a dump (decision 0005). It knows
+//! neither what the processes are nor what their files hold: files are put back before a restore by the caller.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::SpawnSpec;
+use super::namespaces::ROOT;
+use super::wire::Reply;
+
+/// Pids of a tree begin above this: a restore takes the same ones again, and slot init's own helpers must not have them.
+const FIRST_PID: &str = "1000";
+/// Below ROOT: CRIU's logs. Not part of a snapshot.
+const WORK: &str = ".criu";
+
+/// What the launcher is told on its stdin and answers on its stdout: one line of JSON each, as often as asked.
+pub(super) type Orders = Vec<SpawnSpec>;
+pub(super) type Answer = Result<Vec<(i32, u64)>, String>;
+
+/// The launcher while it takes orders.
+struct Launcher {
+    pid: i32,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+/// What slot init waits for before it answers.
+enum Wait {
+    Dump,
+    /// CRIU, which restores; then the launcher's end.
+    Restore {
+        launcher: i32,
+    },
+    LauncherGone,
+}
+
+/// CRIU's runs, and the folder of its images.
+pub(super) struct Trees {
+    images: Option<OwnedFd>,
+    launcher: Option<Launcher>,
+    /// By pid: (number of the request, what is waited for).
+    waits: HashMap<i32, (u64, Wait)>,
+}
+
+impl Trees {
+    pub fn new(images: Option<OwnedFd>) -> Self {
+        Trees {
+            images,
+            launcher: None,
+            waits: HashMap::new(),
+        }
+    }
+
+    /// Starts processes below the launcher, and it first if it is not there.
+    pub fn launch(&mut self, specs: &[SpawnSpec]) -> Result<Reply, String> {
+        let launcher = match &mut self.launcher {
+            Some(launcher) => launcher,
+            none => none.insert(Launcher::start()?),
+        };
+        let mut orders = serde_json::to_vec(specs).map_err(|e| e.to_string())?;
+        orders.push(b'\n');
+        let mut said = String::new();
+        // A launcher that died says nothing: that is the error below.
+        let _ = launcher.stdin.write_all(&orders);
+        let _ = launcher.stdout.read_line(&mut said);
+        let answer: Answer = serde_json::from_str(&said)
+            .map_err(|e| format!("the launcher ended without an answer ({e})"))?;
+        Ok(Reply::Launched {
+            launcher: launcher.pid,
+            processes: answer?,
+        })
+    }
+
+    /// Begins a dump; [`Trees::reaped`] gives the answer.
+    pub fn dump(&mut self, criu: &[String], launcher: i32, id: u64) -> Result<(), String> {
+        // It closes what it has from us, and says so by the end of its output.
+        if let Some(mut l) = self.launcher.take() {
+            drop(l.stdin);
+            let _ = l.stdout.read_to_end(&mut Vec::new());
+        }
+        let tree = launcher.to_string();
+        let pid = self.start(criu, &["dump", "-t", &tree, "-o", "dump.log"])?;
+        self.waits.insert(pid, (id, Wait::Dump));
+        Ok(())
+    }
+
+    /// Begins a restore; [`Trees::reaped`] gives the answer, after the launcher has ended.
+    pub fn restore(&mut self, criu: &[String], launcher: i32, id: u64) -> Result<(), String> {
+        let pid = self.start(criu, &["restore", "-d", "-o", "restore.log"])?;
+        self.waits.insert(pid, (id, Wait::Restore { launcher }));
+        Ok(())
+    }
+
+    fn start(&self, criu: &[String], what: &[&str]) -> Result<i32, String> {
+        let images = self
+            .images
+            .as_ref()
+            .ok_or("this slot was opened without a folder for images")?
+            .as_raw_fd();
+        let (program, first) = criu.split_first().ok_or("no CRIU named")?;
+        let work = Path::new(ROOT).join(WORK);
+        fs::create_dir_all(&work).map_err(|e| format!("making {}: {e}", work.display()))?;
+        let mut command = Command::new(program);
+        command
+            .args(first)
+            .args(what)
+            .args(["-D", &format!("/proc/self/fd/{images}")])
+            .arg("-W")
+            .arg(&work)
+            .args(["--tcp-established", "--network-lock", "skip"])
+            .args(["--file-locks", "--link-remap", "--ghost-limit", "64M"])
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .current_dir(&work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        // SAFETY: the closure makes one system call and allocates nothing.
+        unsafe {
+            command.pre_exec(move || keep_open(images));
+        }
+        let child = command
+            .spawn()
+            .map_err(|e| format!("starting {program}: {e}"))?;
+        Ok(child.id() as i32)
+    }
+
+    /// A child was reaped: the answer of the request that waited for it, if that is complete now.
+    pub fn reaped(
+        &mut self,
+        pid: i32,
+        status: Option<i32>,
+    ) -> Option<(u64, Result<Reply, String>)> {
+        let (id, wait) = self.waits.remove(&pid)?;
+        let ok = status == Some(0);
+        match wait {
+            Wait::Dump if ok => Some((id, Ok(Reply::Dumped))),
+            Wait::Dump => Some((id, Err(last_words("dump", status)))),
+            Wait::Restore { launcher } if ok => {
+                // With it gone its children are ours: we reap them, and tell how they ended.
+                let _ = kill(Pid::from_raw(launcher), Signal::SIGKILL);
+                self.waits.insert(launcher, (id, Wait::LauncherGone));
+                None
+            }
+            Wait::Restore { .. } => Some((id, Err(last_words("restore", status)))),
+            Wait::LauncherGone => Some((id, Ok(Reply::Restored))),
+        }
+    }
+}
+
+impl Launcher {
+    fn start() -> Result<Launcher, String> {
+        let last = "/proc/sys/kernel/ns_last_pid";
+        fs::write(last, FIRST_PID).map_err(|e| format!("writing {FIRST_PID} to {last}: {e}"))?;
+        // By its name: through the link the program would be one of the machine's mounts, which no dump can name.
+        let exe = fs::read_link("/proc/self/exe")
+            .map_err(|e| format!("finding Warren's own program: {e}"))?;
+        let mut command = Command::new(&exe);
+        command
+            .arg(super::SLOT_LAUNCHER)
+            .env_clear()
+            .current_dir(ROOT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command
+            .spawn()
+            .map_err(|e| format!("starting the launcher as {}: {e}", exe.display()))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("the launcher has no pipes".into());
+        };
+        Ok(Launcher {
+            pid: child.id() as i32, // reaped with everything else
+            stdin,
+            stdout: BufReader::new(stdout),
+        })
+    }
+}
+
+fn keep_open(fd: RawFd) -> std::io::Result<()> {
+    // SAFETY: fcntl with integer arguments, on a descriptor of this process.
+    match unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// What CRIU's log says of its failure.
+fn last_words(what: &str, status: Option<i32>) -> String {
+    let log = Path::new(ROOT).join(WORK).join(format!("{what}.log"));
+    let text = fs::read(&log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let how = status.map_or("a signal".to_owned(), |s| format!("exit status {s}"));
+    format!("CRIU could not {what} ({how}): {}", errors(&text))
+}
+
+/// The lines of a CRIU log that name an error, at most the first three.
+fn errors(log: &str) -> String {
+    let errors: Vec<&str> = log
+        .lines()
+        // Of its own limits it says so where there is nothing wrong.
+        .filter(|l| l.contains("Error") && !l.contains("for self"))
+        .map(str::trim)
+        .take(3)
+        .collect();
+    match errors.is_empty() {
+        true => "its log names no error".into(),
+        false => errors.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_cut_to_its_errors() {
+        let log = "(00.1) Dumping\n(00.1) Error (criu/util.c:2): rlimit: Can't setup for self\n(00.2) Error (criu/x.c:1): no\n(00.3) x\n(00.4) Error (y): 2\n";
+        assert_eq!(
+            errors(log),
+            "(00.2) Error (criu/x.c:1): no; (00.4) Error (y): 2"
+        );
+        assert_eq!(errors("fine\n"), "its log names no error");
+    }
+
+    #[test]
+    fn requests_are_answered_when_what_they_wait_for_has_ended() {
+        let mut trees = Trees::new(None);
+        assert!(
+            trees
+                .dump(&["criu".into()], 7, 1)
+                .unwrap_err()
+                .contains("without a folder")
+        );
+        trees.waits.insert(5, (1, Wait::Dump));
+        trees.waits.insert(6, (2, Wait::Dump));
+        assert!(trees.reaped(4, Some(0)).is_none(), "somebody else");
+        assert!(matches!(
+            trees.reaped(5, Some(0)),
+            Some((1, Ok(Reply::Dumped)))
+        ));
+        let failed = trees.reaped(6, None);
+        assert!(matches!(failed, Some((2, Err(why))) if why.contains("a signal")));
+        trees
+            .waits
+            .insert(8, (3, Wait::Restore { launcher: i32::MAX }));
+        assert!(
+            trees.reaped(8, Some(0)).is_none(),
+            "the launcher comes first"
+        );
+        assert!(matches!(
+            trees.reaped(i32::MAX, None),
+            Some((3, Ok(Reply::Restored)))
+        ));
+    }
+}
