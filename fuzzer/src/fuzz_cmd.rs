@@ -1,16 +1,19 @@
 //! `warren fuzz`: set-up, screen, campaign, and the last words. The campaign itself is [`crate::fuzz`].
 
 use crate::campaign::{Folder, state};
-use crate::cli::args::FuzzArgs;
+use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions};
+use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions, Starts};
 use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::{self, Ui};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_executor::target::Target;
+
+/// Start states of a campaign beside the cold one: other leaders, other random generators.
+pub const SNAPSHOTS: u8 = 3;
 
 /// Runs the verb.
 ///
@@ -44,7 +47,13 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
         &session.exe,
         &options.reproduce_flags,
     );
-    let runner = session.runner(options.max_faults)?;
+    let mut runner = session.runner(options.max_faults)?;
+    if options.starts.snapshots > 0 {
+        session.use_snapshots(&mut runner)?;
+    }
+    if runner.config().criu.is_none() {
+        options.starts = Starts::COLD;
+    }
     let setup = began.elapsed();
     eprintln!("warren: set up in {:.1} s", setup.as_secs_f64());
     options.stop = interrupt.flag();
@@ -81,6 +90,14 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     let mut o = FuzzOptions::new(&args.target, out);
     o.strategy = args.strategy;
     o.faults = args.faults;
+    // The paper starts every cluster anew.
+    if args.setup.snapshot != UseSnapshots::Off && !args.setup.paper && args.cold_share < 1.0 {
+        o.starts = Starts {
+            snapshots: SNAPSHOTS,
+            cold_share: args.cold_share,
+            required: args.setup.snapshot == UseSnapshots::Require,
+        };
+    }
     o.max_faults = usize::try_from(args.max_faults).unwrap_or(usize::MAX);
     o.seed = args.seed;
     o.run_limit = args.limit_ms.map(Duration::from_millis);

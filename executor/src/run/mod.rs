@@ -258,7 +258,7 @@ impl Runner {
     /// A slot for the sequence, with the cluster of its snapshot where that can be had.
     fn begin(&self, sequence: &FaultSequence, options: &RunOptions) -> Result<Begun, RunError> {
         let mut cold = None;
-        if let (StartState::Snapshot(number), Some(criu)) = (sequence.start, &self.config.criu)
+        if let StartState::Snapshot(number) = sequence.start
             && options.restorable()
             && !sequence.needs_start()
         {
@@ -276,7 +276,7 @@ impl Runner {
                     }
                 };
                 let began = Instant::now();
-                match snapshots::restore(&snapshot, criu, self.slot_config()) {
+                match snapshots::restore(&snapshot, self.slot_config()) {
                     Ok((slot, processes)) => {
                         held.worked();
                         return Ok(Begun {

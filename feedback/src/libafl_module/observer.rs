@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use warren_model::{
-    FaultSequence, Judgement, RunProduct, RunRecord, Trace, Unknown, Verdict, ids::fnv1a,
+    FaultSequence, Judgement, RunProduct, RunRecord, StartState, Trace, Unknown, Verdict,
+    ids::fnv1a,
 };
 
 /// Name of the coverage observer.
@@ -164,7 +165,10 @@ pub fn matched_id(record: &RunRecord) -> u64 {
         return fnv1a(b"");
     };
     if matched.faults.is_empty() {
-        return fnv1a(b"");
+        return match matched.start {
+            StartState::Cold => fnv1a(b""),
+            start => fnv1a(start.to_string().as_bytes()),
+        };
     }
     let bare = FaultSequence {
         roles: Default::default(),

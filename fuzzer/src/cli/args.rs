@@ -4,7 +4,7 @@
 //! where they are used. Verbs that are not there yet stand nowhere here.
 
 use crate::fuzz::{FaultSet, StrategyKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// `warren`.
@@ -64,6 +64,9 @@ pub struct SetupArgs {
     /// Isolation: 1 root namespaces, 2 user namespaces, 3 plain processes (default: the best that works)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
     pub level: Option<u8>,
+    /// Start runs from snapshots of the live cluster (CRIU; level 1): auto where that works, off, or require
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub snapshot: UseSnapshots,
     /// Instrument classes that match, instead of target.toml's `include` (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub include: Vec<String>,
@@ -73,6 +76,18 @@ pub struct SetupArgs {
     /// One more dictionary
     #[arg(short = 'x', value_name = "FILE")]
     pub dictionary: Option<PathBuf>,
+}
+
+/// `--snapshot`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum UseSnapshots {
+    /// Where it works; else every run starts cold, and that is said.
+    #[default]
+    Auto,
+    /// Every run starts cold.
+    Off,
+    /// An error where it does not work.
+    Require,
 }
 
 /// `warren fuzz`.
@@ -108,6 +123,9 @@ pub struct FuzzArgs {
     /// Most faults in a sequence
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub max_faults: u64,
+    /// Of the picks, those that start cold where snapshots work: start-up and first elections have bugs too
+    #[arg(long, value_name = "SHARE", default_value_t = 0.15, value_parser = share)]
+    pub cold_share: f64,
     /// No screen: a status line a second
     #[arg(long)]
     pub no_ui: bool,
@@ -278,6 +296,14 @@ pub struct BenchArgs {
     pub seed: u64,
     #[command(flatten)]
     pub setup: SetupArgs,
+}
+
+/// A share is from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("write a number from 0 to 1".into()),
+    }
 }
 
 #[cfg(test)]

@@ -2,20 +2,22 @@
 //!
 //! Reads the description, sets the target up, chooses the isolation level. Says on stderr what takes long. Runs nothing.
 
-use crate::cli::args::SetupArgs;
+use crate::cli::args::{SetupArgs, UseSnapshots};
 use crate::cli::exit::CliError;
 use std::path::{Path, PathBuf};
 use warren_executor::prepare::{PrepareOptions, Prepared};
 use warren_executor::run::{Runner, RunnerConfig};
-use warren_executor::setup::stopped;
+use warren_executor::setup::{criu, stopped};
 use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3};
 use warren_executor::target::{Target, find_target, load_target};
+use warren_model::{FaultSequence, StartState};
 
 /// A target that is set up, and where its runs will live.
 pub struct Session {
     pub prepared: Prepared,
     pub level: Level,
     pub exe: PathBuf,
+    snapshot: UseSnapshots,
 }
 
 impl Session {
@@ -56,7 +58,55 @@ impl Session {
             prepared,
             level,
             exe,
+            snapshot: args.snapshot,
         })
+    }
+
+    /// Lets runs of this runner start from snapshots, where that is asked for and can be. What stands in the way is said; with
+    /// `--snapshot require` it is an error. The first time CRIU may have to be fetched.
+    ///
+    /// # Errors
+    /// Exit 1.
+    pub fn use_snapshots(&self, runner: &mut Runner) -> Result<(), CliError> {
+        let found = match (self.snapshot, self.level) {
+            (UseSnapshots::Off, _) => return Ok(()),
+            (_, Level::Root) => {
+                let say = |line: &str| eprintln!("warren: {line}");
+                criu::find_or_fetch(self.prepared.cache(), &say).map_err(|e| e.to_string())
+            }
+            (_, level) => Err(format!(
+                "snapshots need isolation level 1 (root), this is {level}"
+            )),
+        };
+        match found {
+            Ok(criu) => runner.config_mut().criu = Some(criu),
+            Err(_) if stopped() => {
+                return Err(CliError::ended(
+                    "ended in set-up, as asked: nothing was run",
+                ));
+            }
+            Err(why) if self.snapshot == UseSnapshots::Require => {
+                return Err(CliError::setup(format!("--snapshot require: {why}")));
+            }
+            Err(why) => eprintln!("warren: every run starts cold: {why}"),
+        }
+        Ok(())
+    }
+
+    /// The same, if one of these sequences starts from a snapshot.
+    ///
+    /// # Errors
+    /// Exit 1.
+    pub fn snapshots_for<'s>(
+        &self,
+        runner: &mut Runner,
+        sequences: impl IntoIterator<Item = &'s FaultSequence>,
+    ) -> Result<(), CliError> {
+        let warm = |s: &FaultSequence| s.start != StartState::Cold;
+        match sequences.into_iter().any(warm) {
+            true => self.use_snapshots(runner),
+            false => Ok(()),
+        }
     }
 
     /// A runner for sequences of at most so many faults.
@@ -132,6 +182,9 @@ pub fn reproduce_flags(args: &SetupArgs) -> Vec<String> {
     put("-x", path(&args.dictionary));
     if args.paper {
         flags.push("--paper".into());
+    }
+    if args.snapshot == UseSnapshots::Off {
+        flags.extend(["--snapshot".into(), "off".into()]);
     }
     flags
 }

@@ -76,6 +76,13 @@ impl Drive for ClusterExecutor<Observers, Sink> {
         Ok(stacks)
     }
 
+    fn warm(&mut self, number: u8) -> Result<Result<(), String>, Error> {
+        let options = ClusterExecutor::options_mut(self).clone();
+        self.runner()
+            .warm(number, &options)
+            .map_err(|e| Error::runtime(e.to_string()))
+    }
+
     fn take_up_background(&mut self, stacks: &[StackId]) {
         self.runner_mut().config_mut().background = stacks.to_vec();
     }

@@ -33,6 +33,12 @@ pub trait Drive {
     /// The cluster could not be run.
     fn learn_background(&mut self) -> Result<Vec<StackId>, Error>;
 
+    /// Makes this snapshot of the target ready, so that runs can start from it; else why they cannot.
+    ///
+    /// # Errors
+    /// The cluster could not be run.
+    fn warm(&mut self, number: u8) -> Result<Result<(), String>, Error>;
+
     /// Takes up the background stacks that an earlier process of this campaign learned.
     fn take_up_background(&mut self, stacks: &[StackId]);
 }

@@ -114,7 +114,8 @@ where
         }
     }
     Folder::create(&session.options, seed)?;
-    let scheduler = SearchScheduler::new(session.options.strategy);
+    let scheduler =
+        SearchScheduler::new(session.options.strategy, session.options.starts.cold_share);
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
 

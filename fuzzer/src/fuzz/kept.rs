@@ -17,7 +17,9 @@ use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
 use std::collections::BTreeSet;
 use warren_feedback::{KeptInfo, KnownSlots, RunObserver};
-use warren_model::{CutHow, FaultSequence, Phase, RunRecord, StackId, Trace, ids::fnv1a};
+use warren_model::{
+    CutHow, FaultSequence, Phase, RunRecord, StackId, StartState, Trace, ids::fnv1a,
+};
 
 /// What may be drawn in this campaign.
 pub fn drawing<'a, E: Drive>(
@@ -125,6 +127,7 @@ pub fn add_seed(
     let classes = seed.classes(drawing);
     let kept = Kept {
         seed: id,
+        cold: seed.matched.start == StartState::Cold,
         faults: seed.matched.faults.len(),
         time_ms: info.total_ms,
         coverage: info.slots as u64,

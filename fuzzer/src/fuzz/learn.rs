@@ -1,33 +1,30 @@
 //! Learning: fault-free runs before the first fuzzed one. They teach the judge what is ordinary, the map's noise and size, the
 //! limits of a run; one of them becomes the root of the search. Printed apart from fuzzing, counted only in execs_done.
 
+use super::State;
 use super::drive::{Drive, Limits, Observers};
 use super::options::FuzzError;
 use super::saved::Learnt;
 use super::session::{STOPPED, Session, edges_found};
 use super::snapshot::CurrentRun;
-use super::stage::{add_seed, drawing, execute, line, set_options, take_entry, test_stacks};
-use super::{State, StrategyKind};
+use super::stage::{execute, line, set_options};
+use super::starts::{root, snapshots, take_in};
 use crate::campaign::RunRole;
-use crate::search::children::serving_since;
-use libafl::HasMetadata;
-use libafl::corpus::Corpus;
 use libafl::executors::HasObservers;
 use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
-use libafl::state::HasCorpus;
 use libafl_bolts::ToSlice;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use warren_feedback::Judge;
 use warren_feedback::coverage::{larger_map, slots_set, stability};
-use warren_feedback::{Judge, KeptInfo, KnownSlots};
 use warren_model::{FaultSequence, Verdict};
 
 /// Limit of a learning run: nothing is known yet.
 const FIRST_LIMIT: Duration = Duration::from_secs(120);
 /// Runs that may go wrong (void, not pass) before learning gives up.
-const MAY_FAIL: usize = 3;
+pub(super) const MAY_FAIL: usize = 3;
 
-/// Makes the learning runs and the root of the search.
+/// Makes the learning runs and the roots of the search: one for the cold start and one for each snapshot.
 ///
 /// # Errors
 /// The cluster cannot be run; the fault-free run fails its checks again and again; the coverage map stays empty.
@@ -48,6 +45,34 @@ where
         background(session, executor)?;
         session.commit_whole(state)?;
     }
+    if session.learnt.roots == 0 {
+        cold(session, fuzzer, executor, state, manager, judge)?;
+    }
+    if session.learnt.roots > 0 {
+        snapshots(session, fuzzer, executor, state, manager, judge)?;
+    }
+    if !session.stopping() {
+        session.learning = session.learning_so_far();
+        session.learnt.done = true;
+        session.commit_whole(state)?;
+    }
+    Ok(())
+}
+
+/// The learning runs, and the root of what starts cold.
+fn cold<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    judge: &Arc<Mutex<Judge>>,
+) -> Result<(), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>
+        + ExecutionProcessor<EM, FaultSequence, Observers, State>,
+{
     let wanted = session.options.learning_runs.max(1);
     let empty = FaultSequence::empty(&session.options.target);
     let limit = session.options.run_limit.unwrap_or(FIRST_LIMIT);
@@ -129,12 +154,8 @@ where
             session.commit_whole(state)?;
             continue;
         }
-        judge
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .learn_fault_free(run.product());
-        state.metadata_or_insert_with(KnownSlots::new).learn(&map);
-        session.fault_free_stacks.extend(test_stacks(run.trace()));
+        take_in(session, executor, state, judge);
+        let run = &executor.observers().1.0;
         totals.push(run.record().times.total);
         tests.push(run.record().times.test);
         session.say(format!(
@@ -168,38 +189,8 @@ where
     let Some(kind) = last_kind else {
         return Ok(());
     };
-    let (_, id) =
-        fuzzer.evaluate_execution(state, manager, &empty, &*executor.observers(), &kind, true)?;
-    let id = id.ok_or_else(|| {
-        FuzzError::Learning("the fault-free run was not kept as root of the search".into())
-    })?;
-    let observers = executor.observers();
-    let run = &observers.1.0;
-    match session.options.strategy {
-        StrategyKind::RandomPoints => {
-            session.root = run.trace().clone();
-            session.root_serving_ns = serving_since(run.record());
-        }
-        StrategyKind::CrashFuzz => {
-            let info = state
-                .corpus()
-                .get(id)?
-                .borrow()
-                .metadata_map()
-                .get::<KeptInfo>()
-                .cloned()
-                .unwrap_or_default();
-            let shape = executor.shape().clone();
-            let drawing = drawing(session, executor, &shape);
-            let stacks = session.fault_free_stacks.clone();
-            add_seed(state, usize::from(id) as u64, run, &info, &drawing, &stacks)?;
-        }
-    }
-    session.redo.queue = Some(take_entry(state, id)?);
-    session.learning = session.learning_so_far();
-    session.learnt.done = true;
     session.learnt.maps = Vec::new();
-    session.commit_whole(state)
+    root(session, fuzzer, executor, state, manager, &empty, kind)
 }
 
 /// What must be known before the first run counts: background stacks, and how links can be cut.
@@ -237,7 +228,7 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
 }
 
 /// The executor's own words, without the framework's.
-fn words(e: &libafl::Error) -> String {
+pub(super) fn words(e: &libafl::Error) -> String {
     match e {
         libafl::Error::Runtime(text, _) => text.clone(),
         other => other.to_string(),
@@ -245,7 +236,7 @@ fn words(e: &libafl::Error) -> String {
 }
 
 /// Why a fault-free run teaches nothing.
-fn unusable(judgement: &warren_model::Judgement, timed_out: bool) -> Option<String> {
+pub(super) fn unusable(judgement: &warren_model::Judgement, timed_out: bool) -> Option<String> {
     if let Some(why) = &judgement.void {
         return Some(format!("void: {why}"));
     }

@@ -17,6 +17,7 @@ mod saved;
 mod session;
 mod snapshot;
 mod stage;
+mod starts;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ mod tests;
 pub use cluster::run;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
-pub use options::{EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, StrategyKind};
+pub use options::{EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, Starts, StrategyKind};
 pub use saved::{check_resume, identity};
 pub use session::describe;
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};

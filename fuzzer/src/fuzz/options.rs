@@ -29,6 +29,26 @@ pub struct FaultSet {
     pub partition: bool,
 }
 
+/// Where the runs of a campaign begin (`--snapshot`, `--cold-share`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Starts {
+    /// Snapshots of the target beside the cold start.
+    pub snapshots: u8,
+    /// Of the picks, where both lineages have children.
+    pub cold_share: f64,
+    /// A target without snapshots is an error.
+    pub required: bool,
+}
+
+impl Starts {
+    /// Every run starts cold.
+    pub const COLD: Starts = Starts {
+        snapshots: 0,
+        cold_share: 1.0,
+        required: false,
+    };
+}
+
 /// Everything a campaign needs to know. The target is already set up: `fuzz::run` takes it ready to run.
 #[derive(Clone, Debug)]
 pub struct FuzzOptions {
@@ -41,6 +61,7 @@ pub struct FuzzOptions {
     /// `-i`: sequences to begin with, checked against the target already.
     pub seeds: Vec<SeedFile>,
     pub strategy: StrategyKind,
+    pub starts: Starts,
     pub faults: FaultSet,
     /// Most faults in a sequence.
     pub max_faults: usize,
@@ -255,6 +276,7 @@ impl FuzzOptions {
             instance: "default".into(),
             seeds: Vec::new(),
             strategy: StrategyKind::default(),
+            starts: Starts::COLD,
             faults: FaultSet::default(),
             max_faults: 10,
             seed: None,

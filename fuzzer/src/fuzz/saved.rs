@@ -125,8 +125,10 @@ pub struct Record {
 /// What learning leaves behind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Learnt {
-    /// The root of the search is there.
+    /// All roots of the search are there.
     pub done: bool,
+    /// So many are: that of the cold start first, then one for each snapshot.
+    pub roots: u8,
     /// Of usable runs: total and test time, ms; their maps while learning goes on.
     pub totals: Vec<u64>,
     pub tests: Vec<u64>,

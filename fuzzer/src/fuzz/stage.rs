@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
 use warren_feedback::{Judge, KeptInfo, KnownSlots, RunObserver};
-use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict};
+use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, StartState, Verdict};
 
 /// A void run is repeated so often.
 const VOID_REPEATS: u32 = 3;
@@ -216,10 +216,14 @@ impl FuzzStage {
         let drawing = drawing(session, executor, &shape);
         let every_tenth = session.counts.sequences % DURABLE_EVERY == DURABLE_EVERY - 1;
         let Some(pick) = pick else {
+            let snapshots = session.learnt.roots.saturating_sub(1);
+            let share = session.options.starts.cold_share;
+            let start = random_points::start(snapshots, share, state.rand_mut());
             let sequence = random_points::draw(
                 &session.root,
                 session.root_serving_ns,
                 &session.options.target,
+                start,
                 &drawing,
                 state.rand_mut(),
             );
@@ -264,8 +268,8 @@ impl FuzzStage {
         }
         Ok(Some(Job {
             lines: describe(&sequence, &stored.trace),
+            why: reason(&pick, &sequence),
             sequence,
-            why: pick.reason(),
             pick: Some(pick),
             durable: due || every_tenth,
             ..Job::default()
@@ -537,6 +541,14 @@ fn undecided_by_load(judgement: &Judgement) -> bool {
             .unknowns
             .iter()
             .any(|u| u.why.contains("stood still"))
+}
+
+/// Why this child, and where its run begins.
+fn reason(pick: &Pick, sequence: &FaultSequence) -> String {
+    match sequence.start {
+        StartState::Cold => pick.reason(),
+        start => format!("{}, from {start}", pick.reason()),
+    }
 }
 
 /// For the screen.

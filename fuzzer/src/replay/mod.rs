@@ -67,6 +67,7 @@ fn made(
     let interrupt = Interrupt::install()?;
     let most = sequences.iter().map(|(_, s)| s.faults.len()).max();
     let mut runner = session.runner(most.unwrap_or(0).max(1))?;
+    session.snapshots_for(&mut runner, sequences.iter().map(|(_, s)| s))?;
     let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
     let base = RunOptions {
         seed: args.seed,

@@ -107,6 +107,7 @@ struct Retry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     seed: u64,
+    cold: bool,
     faults: usize,
     time_ms: u64,
     coverage: u64,
@@ -129,6 +130,8 @@ impl Entry {
 pub struct Kept {
     /// Corpus id.
     pub seed: u64,
+    /// It started from empty data, and so will its children; else from a snapshot.
+    pub cold: bool,
     /// Faults really injected.
     pub faults: usize,
     pub time_ms: u64,
@@ -214,6 +217,7 @@ impl Queue {
         }
         self.entries.push(Entry {
             seed: kept.seed,
+            cold: kept.cold,
             faults: kept.faults,
             time_ms: kept.time_ms,
             coverage: kept.coverage,
@@ -270,9 +274,24 @@ impl Queue {
         self.entries.push(entry);
     }
 
-    /// Takes one child; `None` when every class in memory is exhausted (see [`Queue::wanted`]).
-    pub fn pick(&mut self, rand: &mut impl Rand) -> Option<Pick> {
-        let scores = self.scores();
+    /// Takes one child; `None` when every class in memory is exhausted (see [`Queue::wanted`]). `cold_share` of the picks are
+    /// children of runs that started cold, as long as there are children of both lineages.
+    pub fn pick(&mut self, rand: &mut impl Rand, cold_share: f64) -> Option<Pick> {
+        let mut scores = self.scores();
+        let pending = |cold| {
+            self.entries
+                .iter()
+                .any(|e| e.cold == cold && e.pending() > 0)
+        };
+        if pending(true) && pending(false) {
+            let cold = chance(rand, cold_share);
+            for (score, entry) in scores.iter_mut().zip(&self.entries) {
+                // Without weight it is in no pool.
+                if entry.cold != cold {
+                    *score = 0;
+                }
+            }
+        }
         for (why, probability) in POOLS {
             let total = self.weigh(why, &scores);
             if total > 0 && chance(rand, probability) {

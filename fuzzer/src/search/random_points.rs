@@ -6,19 +6,29 @@
 
 use super::children::{CutForm, Drawing, is_point};
 use super::peers;
-use super::rand::{XoRand, below};
+use super::rand::{XoRand, below, chance};
 use libafl_bolts::rands::Rand;
 use warren_model::{
     At, ClusterState, CrashStyle, CutWay, CutWho, EventFlags, Fault, FaultKind, FaultSequence,
-    Member, Pattern, Phase, Trace, TraceEvent, Who,
+    Member, Pattern, Phase, StartState, Trace, TraceEvent, Who,
 };
 
-/// Draws one sequence; `serving_ns` is the trace's `serving_since`. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
+/// Where a sequence begins: cold with this probability, else from one of so many snapshots.
+pub fn start(snapshots: u8, cold_share: f64, rand: &mut impl Rand) -> StartState {
+    if snapshots == 0 || chance(rand, cold_share) {
+        return StartState::Cold;
+    }
+    let drawn = below(rand, u64::from(snapshots));
+    StartState::Snapshot(1 + u8::try_from(drawn).unwrap_or(0))
+}
+
+/// Draws one sequence that begins so; `serving_ns` is the trace's `serving_since`. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
 #[must_use]
 pub fn draw(
     trace: &Trace,
     serving_ns: Option<u64>,
     target: &str,
+    start: StartState,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) -> FaultSequence {
@@ -26,9 +36,11 @@ pub fn draw(
         .events
         .iter()
         .filter(|e| is_point(e, serving_ns))
+        .filter(|e| start == StartState::Cold || e.phase == Phase::Test)
         .collect();
     let wanted = 1 + below(rand, drawing.shape.max_faults as u64);
     let mut sequence = FaultSequence::empty(target);
+    sequence.start = start;
     let mut state = ClusterState::default();
     let mut next = 0;
     for _ in 0..wanted {

@@ -27,13 +27,18 @@ libafl_bolts::impl_serdeany!(NextRun);
 #[derive(Clone, Copy, Debug)]
 pub struct SearchScheduler {
     strategy: StrategyKind,
+    cold_share: f64,
 }
 
 impl SearchScheduler {
-    /// A scheduler for a strategy. Its state is the metadata [`Queue`] and [`NextRun`].
+    /// A scheduler for a strategy; so large a share of the picks starts cold. Its state is the metadata [`Queue`] and
+    /// [`NextRun`].
     #[must_use]
-    pub fn new(strategy: StrategyKind) -> Self {
-        SearchScheduler { strategy }
+    pub fn new(strategy: StrategyKind, cold_share: f64) -> Self {
+        SearchScheduler {
+            strategy,
+            cold_share,
+        }
     }
 }
 
@@ -59,7 +64,7 @@ where
                     .metadata_map_mut()
                     .remove::<Queue>()
                     .map_or_else(Queue::default, |q| *q);
-                let pick = queue.pick(state.rand_mut());
+                let pick = queue.pick(state.rand_mut(), self.cold_share);
                 let wanted = queue.wanted();
                 state.add_metadata(queue);
                 match (pick, wanted) {

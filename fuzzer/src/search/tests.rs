@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 use warren_model::{
     At, ClusterShape, CutHow, EventFlags, Fault, FaultKind, FaultSequence, Phase, RunProduct,
-    StackId,
+    StackId, StartState,
 };
 
 fn drawing(shape: &ClusterShape, faults: FaultSet) -> Drawing<'_> {
@@ -210,7 +210,7 @@ proptest! {
         let d = drawing(&shape, FaultSet::default());
         let root = sim.run(&FaultSequence::empty("sim"));
         let mut rand = XoRand::new(salt);
-        let s = random_points::draw(&root.trace, None, "sim", &d, &mut rand);
+        let s = random_points::draw(&root.trace, None, "sim", StartState::Cold, &d, &mut rand);
         prop_assert!((1..=sim.max_faults).contains(&s.faults.len()));
         prop_assert!(s.faults.iter().all(|f| matches!(f.at, At::Pattern(_))));
         // The first fault's pattern is a point of the fault-free run: there it must come.
@@ -227,7 +227,7 @@ proptest! {
         let d = drawing(&shape, set("partition"));
         let root = sim.run(&FaultSequence::empty("sim"));
         let mut rand = XoRand::new(salt);
-        let s = random_points::draw(&root.trace, None, "sim", &d, &mut rand);
+        let s = random_points::draw(&root.trace, None, "sim", StartState::Cold, &d, &mut rand);
         prop_assume!(s.faults.len() == 2);
         let At::Pattern(second) = &s.faults[1].at else { unreachable!() };
         let first = sim.run(&FaultSequence { faults: s.faults[..1].to_vec(), ..s.clone() });
@@ -254,7 +254,8 @@ fn random_points_draw_kinds_evenly_on_small_clusters_too() {
         let draws = 400;
         let cuts = (0..draws)
             .filter(|_| {
-                let s = random_points::draw(&root.trace, None, "sim", &d, &mut rand);
+                let s =
+                    random_points::draw(&root.trace, None, "sim", StartState::Cold, &d, &mut rand);
                 s.faults[0].fault.kind() == FaultKind::PartitionStart
             })
             .count();
@@ -274,6 +275,7 @@ fn queue_of(sim: &Sim) -> (Queue, u64) {
     let mut queue = Queue::default();
     queue.add(
         Kept {
+            cold: true,
             seed: 0,
             faults: 0,
             time_ms: 2000,
@@ -291,14 +293,14 @@ fn the_queue_gives_each_child_once_and_then_is_exhausted() {
     let mut rand = XoRand::new(1);
     let mut seen = HashSet::new();
     assert_eq!(queue.pending(), children);
-    while let Some(p) = queue.pick(&mut rand) {
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
         queue.tested(&p);
         assert!(seen.insert((p.key, p.occurrence)), "{p:?} twice");
         assert_eq!(queue.pending() + seen.len() as u64, children);
     }
     assert_eq!(seen.len() as u64, children);
     assert_eq!(queue.classes(), 0);
-    assert!(queue.pick(&mut rand).is_none());
+    assert!(queue.pick(&mut rand, 1.0).is_none());
 }
 
 #[test]
@@ -319,7 +321,7 @@ fn new_fault_ids_come_first() {
     let mut tested = HashSet::new();
     let mut passed_by = 0;
     for _ in 0..ids {
-        let p = queue.pick(&mut rand).unwrap();
+        let p = queue.pick(&mut rand, 1.0).unwrap();
         if p.why == Why::NewFaultId {
             assert!(tested.insert(p.key.fault_id()), "{p:?} is not new");
         } else {
@@ -341,6 +343,7 @@ fn recovery_comes_second_and_siblings_third() {
     let classes = seed(&product).classes(&drawing(&shape, set("crash")));
     let special = classes.keys().next().unwrap().stack;
     let kept = |seed| Kept {
+        cold: true,
         seed,
         faults: 0,
         time_ms: 2000,
@@ -350,12 +353,12 @@ fn recovery_comes_second_and_siblings_third() {
     // Everything was tested once through another seed run.
     queue.add(kept(0), &classes, |_| false);
     let mut rand = XoRand::new(3);
-    while let Some(p) = queue.pick(&mut rand) {
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
         queue.tested(&p);
     }
     queue.add(kept(1), &classes, |s| s == special);
     let mut why = Vec::new();
-    while let Some(p) = queue.pick(&mut rand) {
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
         if p.why == Why::Recovery {
             assert_eq!(p.key.stack, special);
         }
@@ -375,7 +378,7 @@ fn not_injected_is_tried_three_times_in_all() {
     let mut rand = XoRand::new(4);
     let mut tries = 0u64;
     let mut given_up = 0u64;
-    while let Some(p) = queue.pick(&mut rand) {
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
         assert!(p.tries < MAX_TRIES);
         tries += 1;
         given_up += u64::from(queue.not_injected(&p));
@@ -392,7 +395,7 @@ fn the_same_seed_picks_the_same_children() {
         let mut rand = XoRand::new(s);
         (0..50)
             .map(|_| {
-                let p = queue.pick(&mut rand).unwrap();
+                let p = queue.pick(&mut rand, 1.0).unwrap();
                 queue.tested(&p);
                 (p.key, p.occurrence)
             })
@@ -407,13 +410,13 @@ fn the_queue_survives_saving() {
     let (mut queue, _) = queue_of(&Sim::new(3, 1));
     let mut rand = XoRand::new(5);
     for _ in 0..10 {
-        let p = queue.pick(&mut rand).unwrap();
+        let p = queue.pick(&mut rand, 1.0).unwrap();
         queue.tested(&p);
     }
     let bytes = postcard::to_allocvec(&queue).unwrap();
     let mut back: Queue = postcard::from_bytes(&bytes).unwrap();
     let mut other = rand.clone();
-    assert_eq!(back.pick(&mut other), queue.pick(&mut rand));
+    assert_eq!(back.pick(&mut other, 1.0), queue.pick(&mut rand, 1.0));
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub fn run(args: &SeedCheckArgs) -> Result<Exit, CliError> {
     let interrupt = Interrupt::install()?;
     let most = seeds.iter().map(|s| s.sequence.faults.len()).max();
     let mut runner = session.runner(most.unwrap_or(1))?;
+    session.snapshots_for(&mut runner, seeds.iter().map(|s| &s.sequence))?;
     let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
     let options = RunOptions {
         seed: args.seed,

@@ -67,6 +67,7 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
     let session = Session::open(&input.sequence.target, &args.setup)?;
     let interrupt = Interrupt::install()?;
     let mut runner = session.runner(input.sequence.faults.len().max(1))?;
+    session.snapshots_for(&mut runner, [&input.sequence])?;
     let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
     let options = RunOptions {
         seed: args.seed,

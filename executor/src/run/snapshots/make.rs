@@ -84,6 +84,7 @@ pub(super) fn make(
             .map(|p| (p.pid_inside, p.name.clone(), p.spawned_ns))
             .collect();
         Ok(Snapshot {
+            criu: criu.argv.clone(),
             folder: folder.to_owned(),
             launcher,
             processes,

@@ -35,6 +35,8 @@ const OWN_FILES: [&str; 2] = [".slot", ".criu"];
 /// A dumped cluster.
 #[derive(Debug)]
 pub(super) struct Snapshot {
+    /// The CRIU that made it.
+    criu: Vec<String>,
     /// In the keeper, as we see it: `img`, `root`, `shm`.
     folder: PathBuf,
     launcher: i32,

@@ -3,7 +3,6 @@
 //! Called at the start of a run. Whatever goes wrong here is a reason to start cold, never an error of the run.
 
 use super::{OWN_FILES, Snapshot, blank, copy};
-use crate::setup::criu::Criu;
 use crate::slot::{Process, Slot, SlotConfig, now_ns};
 
 /// A slot with the snapshot's cluster going on in it. Nodes in their order, then the workload.
@@ -12,7 +11,6 @@ use crate::slot::{Process, Slot, SlotConfig, now_ns};
 /// The reason, for people.
 pub(in crate::run) fn restore(
     snapshot: &Snapshot,
-    criu: &Criu,
     mut config: SlotConfig,
 ) -> Result<(Slot, Vec<Process>), String> {
     // Time stood still since the dump.
@@ -26,7 +24,7 @@ pub(in crate::run) fn restore(
     };
     files().map_err(|e| format!("putting back the files of a snapshot: {e}"))?;
     let processes = slot
-        .restore(&criu.argv, snapshot.launcher, &snapshot.processes)
+        .restore(&snapshot.criu, snapshot.launcher, &snapshot.processes)
         .map_err(|e| e.to_string())?;
     Ok((slot, processes))
 }
