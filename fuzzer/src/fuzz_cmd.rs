@@ -14,6 +14,8 @@ use warren_executor::target::Target;
 
 /// Start states of a campaign beside the cold one: other leaders, other random generators.
 pub const SNAPSHOTS: u8 = 3;
+/// Of the picks, those that start cold where snapshots work.
+pub const COLD_SHARE: f64 = 0.15;
 
 /// Runs the verb.
 ///

@@ -40,9 +40,9 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// It may go on from a snapshot: with the agent, and with nothing to be seen or measured of the start.
+    /// It may go on from a snapshot: with the agent, and with nothing to be seen of the start.
     pub(super) fn restorable(&self) -> bool {
-        self.agent && self.plain_ops.is_none() && self.dump_classes.is_none()
+        self.agent && self.dump_classes.is_none()
     }
 
     /// The run is to end as soon as it can.

@@ -15,9 +15,6 @@ use super::tree::{Answer, Orders};
 /// The whole life of the launcher. Returns only when it was called wrongly.
 pub fn slot_launcher_main() -> i32 {
     let _ = nix::unistd::setsid();
-    // Nobody asks how the children end before a restore: they are not to stay as zombies.
-    // SAFETY: a signal disposition without a handler.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     for line in io::stdin().lines() {
         let orders = line.map_err(|e| e.to_string());
         let orders =
@@ -46,14 +43,14 @@ pub fn slot_launcher_main() -> i32 {
 
 fn start(spec: &super::SpawnSpec) -> Result<(i32, u64), String> {
     let mut command = command_of(spec)?;
-    // SAFETY: the closure makes two system calls and allocates nothing. The JVM wants SIGCHLD as it is by default.
+    // SAFETY: the closure makes one system call and allocates nothing.
     unsafe {
         command.pre_exec(|| {
             libc::setsid();
-            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             Ok(())
         });
     }
+    // Never reaped here: one that ends stays a zombie until init has it.
     let child = command.spawn().map_err(|e| not_started(spec, &e))?;
     Ok((child.id() as i32, now_ns()))
 }

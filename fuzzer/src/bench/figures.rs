@@ -5,7 +5,7 @@
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
-use warren_model::RunRecord;
+use warren_model::{HistoryEvent, LogMoment, Outcome, Phase, RunProduct, RunRecord};
 
 /// Raw samples of one bench.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +14,22 @@ pub struct Samples {
     pub pairs: Vec<(PlainRun, PlainRun)>,
     /// One entry per sequence the strategy picked and every try of it.
     pub tests: Vec<FaultTest>,
+    /// Restored instead of launched, with the agent, and the same operations.
+    pub restored: Vec<RestoredRun>,
+    /// As `tests`, of a campaign that starts from snapshots (and cold, by the usual share).
+    pub warm_tests: Vec<FaultTest>,
     /// Own peak of resident memory, MiB.
     pub rss_mib: Option<f64>,
+}
+
+/// A run without faults and without sleeps that started from a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RestoredRun {
+    /// From taking the slot to the end of the operations.
+    pub wall_s: f64,
+    pub cpu_s: f64,
+    /// From taking the slot to the first operation that was answered ok.
+    pub first_op_s: f64,
 }
 
 /// A run without faults and without sleeps.
@@ -31,6 +45,8 @@ pub struct FaultTest {
     /// From taking the slot to the verdict.
     pub secs: f64,
     pub injected_in_full: bool,
+    /// Of all processes of the slot.
+    pub cpu_s: f64,
     /// (point reached -> signal sent, signal sent -> reaped) of each crash, ms.
     pub kills: Vec<(f64, f64)>,
     /// Events of killed nodes more than 2 ms after their signal.
@@ -48,12 +64,36 @@ impl PlainRun {
     }
 }
 
+impl RestoredRun {
+    /// `None` when no operation was answered.
+    #[must_use]
+    pub fn of(p: &RunProduct) -> Option<Self> {
+        let r = &p.record;
+        // The first thing after the restore.
+        let restored = p
+            .log_marks
+            .iter()
+            .find(|m| m.at == LogMoment::Phase(Phase::Setup))?
+            .t_ns;
+        let first = p.history.iter().find_map(|h| match h {
+            HistoryEvent::Done(d) if d.t_ns > restored && d.outcome == Outcome::Ok => Some(d.t_ns),
+            _ => None,
+        })?;
+        Some(RestoredRun {
+            wall_s: ms(r.times.slot + r.times.test) / 1000.0,
+            cpu_s: ms(r.cpu_ms) / 1000.0,
+            first_op_s: (ms(r.times.slot) + ms((first - restored) / 1000) / 1000.0) / 1000.0,
+        })
+    }
+}
+
 impl FaultTest {
     /// A test that took so long, with the latencies of its crashes in microseconds.
     #[must_use]
     pub fn new(
         spent: Duration,
         injected_in_full: bool,
+        cpu_ms: u64,
         signal_us: &[u64],
         reap_us: &[u64],
         late_events: u32,
@@ -61,6 +101,7 @@ impl FaultTest {
         FaultTest {
             secs: spent.as_secs_f64(),
             injected_in_full,
+            cpu_s: ms(cpu_ms) / 1000.0,
             kills: signal_us
                 .iter()
                 .zip(reap_us)
@@ -96,6 +137,17 @@ pub struct Figures {
     pub kill_latency_ms_p99: Option<f64>,
     pub reap_latency_ms_p99: Option<f64>,
     pub rss_mib: Option<f64>,
+    /// From a restore's start to the first operation that was answered; absent where snapshots do not work.
+    pub restore_to_first_op_s: Option<f64>,
+    /// Fault-free, from a snapshot.
+    pub snapshot_run_s: Option<f64>,
+    pub snapshot_run_ratio: Option<f64>,
+    /// Mean fault test of a campaign with snapshots.
+    pub snapshot_test_s: Option<f64>,
+    pub snapshot_test_ratio: Option<f64>,
+    /// CPU seconds of its mean test.
+    pub snapshot_test_cpu_s: Option<f64>,
+    pub fault_test_cpu_s: Option<f64>,
     pub plain_cpu_s: Option<f64>,
     pub agent_cpu_s: Option<f64>,
     /// Events of a killed node more than 2 ms after its signal.
@@ -118,13 +170,28 @@ impl Figures {
         let agent_cpu_s = median(&column(|p| p.1.cpu_s));
         let tests: Vec<f64> = s.tests.iter().map(|t| t.secs).collect();
         let fault_test_s = mean(&tests);
-        let kills: Vec<(f64, f64)> = s.tests.iter().flat_map(|t| t.kills.clone()).collect();
+        let of = |tests: &[FaultTest], f: fn(&FaultTest) -> f64| {
+            mean(&tests.iter().map(f).collect::<Vec<_>>())
+        };
+        let restored =
+            |f: fn(&RestoredRun) -> f64| median(&s.restored.iter().map(f).collect::<Vec<_>>());
+        let snapshot_run_s = restored(|r| r.wall_s);
+        let snapshot_test_s = of(&s.warm_tests, |t| t.secs);
+        let all = || s.tests.iter().chain(&s.warm_tests);
+        let kills: Vec<(f64, f64)> = all().flat_map(|t| t.kills.clone()).collect();
         let signals: Vec<f64> = kills.iter().map(|k| k.0).collect();
         let reaps: Vec<f64> = kills.iter().map(|k| k.1).collect();
         Figures {
             agent_ratio: ratio(agent_run_s, plain_run_s),
             agent_cpu_ratio: ratio(agent_cpu_s, plain_cpu_s),
             fault_test_ratio: ratio(fault_test_s, plain_run_s),
+            snapshot_run_ratio: ratio(snapshot_run_s, plain_run_s),
+            snapshot_test_ratio: ratio(snapshot_test_s, plain_run_s),
+            restore_to_first_op_s: restored(|r| r.first_op_s),
+            snapshot_test_cpu_s: of(&s.warm_tests, |t| t.cpu_s),
+            fault_test_cpu_s: of(&s.tests, |t| t.cpu_s),
+            snapshot_run_s,
+            snapshot_test_s,
             plain_run_s,
             agent_run_s,
             fault_test_s,
@@ -133,10 +200,10 @@ impl Figures {
             rss_mib: s.rss_mib,
             plain_cpu_s,
             agent_cpu_s,
-            late_events: s.tests.iter().map(|t| u64::from(t.late_events)).sum(),
+            late_events: all().map(|t| u64::from(t.late_events)).sum(),
             pairs: s.pairs.len(),
-            fault_tests: s.tests.len(),
-            fault_tests_injected: s.tests.iter().filter(|t| t.injected_in_full).count(),
+            fault_tests: all().count(),
+            fault_tests_injected: all().filter(|t| t.injected_in_full).count(),
             kills: kills.len(),
         }
     }
@@ -144,7 +211,7 @@ impl Figures {
     /// A table with the limits Warren sets itself and CrashFuzz's figures beside.
     #[must_use]
     pub fn table(&self, target: &str) -> String {
-        let rows: [Row; 9] = [
+        let rows: [Row; 16] = [
             (
                 "plain run, no agent (median)",
                 self.plain_run_s,
@@ -173,7 +240,13 @@ impl Figures {
                 Some(1.5),
                 "",
             ),
-            ("fault test (mean)", self.fault_test_s, "s", None, "99"),
+            (
+                "fault test, cold (mean)",
+                self.fault_test_s,
+                "s",
+                None,
+                "99",
+            ),
             (
                 "  fault test / plain",
                 self.fault_test_ratio,
@@ -181,6 +254,43 @@ impl Figures {
                 Some(4.0),
                 "14.1",
             ),
+            ("  its CPU", self.fault_test_cpu_s, "s", None, ""),
+            (
+                "restore -> first answer (median)",
+                self.restore_to_first_op_s,
+                "s",
+                Some(0.5),
+                "",
+            ),
+            (
+                "fault-free run, restored (median)",
+                self.snapshot_run_s,
+                "s",
+                None,
+                "",
+            ),
+            (
+                "  restored / plain",
+                self.snapshot_run_ratio,
+                "",
+                Some(0.5),
+                "3.6",
+            ),
+            (
+                "fault test, snapshots (mean)",
+                self.snapshot_test_s,
+                "s",
+                None,
+                "99",
+            ),
+            (
+                "  fault test / plain",
+                self.snapshot_test_ratio,
+                "",
+                Some(1.0),
+                "14.1",
+            ),
+            ("  its CPU", self.snapshot_test_cpu_s, "s", Some(3.5), ""),
             (
                 "point reached -> SIGKILL, p99",
                 self.kill_latency_ms_p99,
@@ -299,16 +409,30 @@ mod tests {
                 FaultTest {
                     secs: 7.0,
                     injected_in_full: true,
+                    cpu_s: 6.0,
                     kills: vec![(0.4, 20.0)],
                     late_events: 0,
                 },
                 FaultTest {
                     secs: 9.0,
                     injected_in_full: false,
+                    cpu_s: 8.0,
                     kills: vec![(6.0, 30.0)],
                     late_events: 2,
                 },
             ],
+            restored: vec![RestoredRun {
+                wall_s: 0.9,
+                cpu_s: 1.0,
+                first_op_s: 0.4,
+            }],
+            warm_tests: vec![FaultTest {
+                secs: 3.0,
+                injected_in_full: true,
+                cpu_s: 2.5,
+                kills: Vec::new(),
+                late_events: 0,
+            }],
             rss_mib: Some(60.0),
         }
     }
@@ -323,7 +447,14 @@ mod tests {
         assert_eq!(f.fault_test_s, Some(8.0));
         assert_eq!(f.fault_test_ratio, Some(4.0));
         assert_eq!(f.kill_latency_ms_p99, Some(6.0));
-        assert_eq!((f.late_events, f.fault_tests_injected), (2, 1));
+        assert_eq!((f.late_events, f.fault_tests_injected), (2, 2));
+        assert_eq!(f.restore_to_first_op_s, Some(0.4));
+        assert_eq!(f.snapshot_run_ratio, Some(0.45));
+        assert_eq!(f.snapshot_test_ratio, Some(1.5));
+        assert_eq!(
+            (f.fault_test_cpu_s, f.snapshot_test_cpu_s),
+            (Some(7.0), Some(2.5))
+        );
         let table = f.table("t");
         // Cells apart from their columns' widths.
         let cells: Vec<String> = table
@@ -333,6 +464,8 @@ mod tests {
         for want in [
             "point reached -> SIGKILL, p99 6.00 ms 5.0 over",
             "fault test / plain 4.00 4.0 14.1 ok",
+            "fault test / plain 1.50 1.0 14.1 over",
+            "restore -> first answer (median) 0.40 s 0.5 ok",
             "agent / plain, wall 1.20 1.5 3.6 ok",
         ] {
             assert!(cells.iter().any(|c| c == want), "no `{want}`:\n{table}");

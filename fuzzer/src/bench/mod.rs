@@ -1,7 +1,7 @@
 //! `warren bench`: what the agent, a fault test and a kill cost, and Warren's own memory.
 //!
-//! Pairs of fault-free runs (without and with the agent, interleaved), then a short campaign of the strategy in a scratch
-//! folder whose runs.jsonl gives the fault tests. [`figures`] makes the figures; nothing is estimated.
+//! Pairs of fault-free runs (without and with the agent, interleaved), runs restored from a snapshot, then two short campaigns of the
+//! strategy in scratch folders, cold and with snapshots, whose runs.jsonl give the fault tests. [`figures`] makes the figures; nothing is estimated.
 
 pub mod figures;
 
@@ -9,13 +9,14 @@ use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::Session;
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{self, FuzzOptions};
-use figures::{FaultTest, Figures, PlainRun, Samples};
+use crate::fuzz::{self, FuzzOptions, Starts};
+use crate::fuzz_cmd::{COLD_SHARE, SNAPSHOTS};
+use figures::{FaultTest, Figures, PlainRun, RestoredRun, Samples};
 use std::path::Path;
 use std::time::Duration;
 use warren_executor::RunOptions;
 use warren_executor::run::Runner;
-use warren_model::FaultSequence;
+use warren_model::{FaultSequence, StartState};
 
 /// Operations of a plain run.
 const PLAIN_OPS: u32 = 200;
@@ -31,7 +32,8 @@ const TRIES: usize = 3;
 pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
     let session = Session::open(&args.target, &args.setup)?;
     let interrupt = Interrupt::install()?;
-    let runner = session.runner(1)?;
+    let mut runner = session.runner(1)?;
+    session.use_snapshots(&mut runner)?;
     let mut samples = Samples::default();
     for k in 1..=args.runs {
         if interrupt.asked() {
@@ -42,8 +44,29 @@ pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
         let agent = plain_run(&runner, true, args.seed)?;
         samples.pairs.push((plain, agent));
     }
+    for k in 1..=args.runs {
+        if interrupt.asked() || runner.config().criu.is_none() {
+            break;
+        }
+        eprintln!("warren: restored run {k} of {}", args.runs);
+        match restored_run(&runner, args.seed)? {
+            Ok(run) => samples.restored.push(run),
+            Err(why) => {
+                eprintln!("warren: not measured: {why}");
+                break;
+            }
+        }
+    }
     if !interrupt.asked() {
-        samples.tests = fault_tests(&session, args, &interrupt)?;
+        samples.tests = fault_tests(&session, args, &interrupt, Starts::COLD)?;
+    }
+    if !interrupt.asked() && !samples.restored.is_empty() {
+        let starts = Starts {
+            snapshots: SNAPSHOTS,
+            cold_share: COLD_SHARE,
+            required: true,
+        };
+        samples.warm_tests = fault_tests(&session, args, &interrupt, starts)?;
     }
     samples.rss_mib = peak_rss_mib();
     let figures = Figures::of(&samples);
@@ -89,11 +112,32 @@ fn plain_run(runner: &Runner, agent: bool, seed: u64) -> Result<PlainRun, CliErr
     )))
 }
 
+/// A fault-free run without sleeps that starts from a snapshot; else why there is none.
+fn restored_run(runner: &Runner, seed: u64) -> Result<Result<RestoredRun, String>, CliError> {
+    let sequence = FaultSequence {
+        start: StartState::Snapshot(1),
+        ..FaultSequence::empty(&runner.prepared().target().name)
+    };
+    let options = RunOptions {
+        seed,
+        plain_ops: Some(PLAIN_OPS),
+        ..RunOptions::default()
+    };
+    let product = runner.run(&sequence, &options).map_err(CliError::setup)?;
+    let cold = product.record.warnings.iter().find(|w| w.contains("cold"));
+    Ok(match (cold, RestoredRun::of(&product)) {
+        (None, Some(run)) => Ok(run),
+        (Some(why), _) => Err(why.clone()),
+        (None, None) => Err("no operation was answered".into()),
+    })
+}
+
 /// A campaign of at least [`FAULT_TESTS`] sequences in a scratch folder.
 fn fault_tests(
     session: &Session,
     args: &BenchArgs,
     interrupt: &Interrupt,
+    starts: Starts,
 ) -> Result<Vec<FaultTest>, CliError> {
     let scratch = tempfile::tempdir()
         .map_err(|e| CliError::setup(format!("making a scratch folder: {e}")))?;
@@ -102,14 +146,22 @@ fn fault_tests(
         scratch.path().join("bench"),
     );
     options.seed = Some(args.seed);
+    options.starts = starts;
     options.max_sequences = Some(FAULT_TESTS);
     options.stop = interrupt.flag();
     options.command_line = std::env::args().collect();
     eprintln!(
-        "warren: {FAULT_TESTS} fault tests, after {} learning runs",
+        "warren: {FAULT_TESTS} fault tests{}, after {} learning runs",
+        match starts.snapshots {
+            0 => ", cold",
+            _ => " from snapshots",
+        },
         options.learning_runs
     );
-    let runner = session.runner(options.max_faults)?;
+    let mut runner = session.runner(options.max_faults)?;
+    if starts.snapshots > 0 {
+        session.use_snapshots(&mut runner)?;
+    }
     let end = fuzz::run(options, runner).map_err(CliError::from)?;
     read_tests(&end.folder.join("runs.jsonl"))
 }
@@ -131,6 +183,7 @@ fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
         reason: Option<String>,
         void: Option<String>,
         times_ms: Total,
+        cpu_ms: u64,
         kill_signal_us: Vec<u64>,
         kill_reap_us: Vec<u64>,
         late_events: u32,
@@ -151,6 +204,7 @@ fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
         tests.push(FaultTest::new(
             Duration::from_millis(spent),
             l.reason.is_none(),
+            l.cpu_ms,
             &l.kill_signal_us,
             &l.kill_reap_us,
             l.late_events,
@@ -188,7 +242,7 @@ mod tests {
     fn tests_come_from_lines_of_role_fuzz() {
         let line = |role: &str, at: u64, total: u64, void: &str| {
             format!(
-                "{{\"role\":\"{role}\",\"at_ms\":{at},\"reason\":null,\"void\":{void},\"times_ms\":{{\"total\":{total}}},\
+                "{{\"role\":\"{role}\",\"at_ms\":{at},\"reason\":null,\"void\":{void},\"times_ms\":{{\"total\":{total}}},\"cpu_ms\":1500,\
                  \"kill_signal_us\":[400],\"kill_reap_us\":[20000],\"late_events\":0}}\n"
             )
         };
@@ -203,6 +257,7 @@ mod tests {
         let tests = tests_of(&text).unwrap();
         let secs: Vec<f64> = tests.iter().map(|t| t.secs).collect();
         assert_eq!(secs, [5.0, 5.0]);
+        assert_eq!(tests[0].cpu_s, 1.5);
         assert_eq!(tests[0].kills, [(0.4, 20.0)]);
         assert!(tests_of("{}\n").unwrap_err().contains("line 1"));
     }

@@ -124,7 +124,7 @@ pub struct FuzzArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub max_faults: u64,
     /// Of the picks, those that start cold where snapshots work: start-up and first elections have bugs too
-    #[arg(long, value_name = "SHARE", default_value_t = 0.15, value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = crate::fuzz_cmd::COLD_SHARE, value_parser = share)]
     pub cold_share: f64,
     /// No screen: a status line a second
     #[arg(long)]

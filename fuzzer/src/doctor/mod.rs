@@ -8,8 +8,8 @@ use check::{Check, State, memory, setting, text};
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::process::Command;
-use warren_executor::setup::{cache, jdk};
-use warren_executor::slot::{LevelReport, detect_levels};
+use warren_executor::setup::{cache, criu, jdk};
+use warren_executor::slot::{Level, LevelReport, detect_levels, try_snapshot};
 use warren_executor::target::list_targets;
 
 /// Runs the verb: exit 0 unless nothing can run.
@@ -26,6 +26,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     checks.push(java);
     checks.push(maven());
     checks.push(cache_folder());
+    checks.push(snapshots(&exe, &levels));
     checks.push(targets());
     checks.push(memory(
         &std::fs::read_to_string("/proc/meminfo").unwrap_or_default(),
@@ -127,6 +128,45 @@ fn maven() -> Check {
             "mvn is not on PATH",
             "jars that are not in the cache yet cannot be fetched",
         ),
+    }
+}
+
+/// Whether runs can start from snapshots. Fetches nothing: the first `fuzz` does.
+fn snapshots(exe: &Path, levels: &[LevelReport]) -> Check {
+    let cold = |found: String, follows: &str| {
+        Check::missing(
+            "snapshots",
+            found,
+            &format!("every run starts cold: {follows}"),
+        )
+    };
+    if !levels.iter().any(|l| l.level == Level::Root && l.ok) {
+        return cold("isolation level 1 does not work".into(), "run as root");
+    }
+    let found = cache::dir().and_then(|dir| criu::find(&dir));
+    match found {
+        Err(e) => cold(e.to_string(), "see the line of the cache"),
+        Ok(None) => cold(
+            "no CRIU of version 4.2 or later on PATH or in the cache".into(),
+            "`warren fuzz` fetches it as Debian packages where it can; else install it",
+        ),
+        Ok(Some(found)) => {
+            let whose = if found.private { ", our own copy" } else { "" };
+            match try_snapshot(exe, &found.argv) {
+                Ok(took) => Check::ok(
+                    "snapshots",
+                    format!(
+                        "CRIU {}{whose}: a process was dumped, and restored in {} ms",
+                        found.version,
+                        took.as_millis()
+                    ),
+                ),
+                Err(why) => cold(
+                    format!("CRIU {}{whose}: {why}", found.version),
+                    "the words of CRIU say what this kernel lacks",
+                ),
+            }
+        }
     }
 }
 
@@ -259,7 +299,6 @@ fn free_mib(path: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warren_executor::slot::Level;
 
     #[test]
     fn each_level_has_a_line_and_the_best_one_tells_of_cuts() {

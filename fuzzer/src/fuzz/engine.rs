@@ -189,7 +189,7 @@ fn resume<E: Drive>(
     if let Some(stacks) = &session.learnt.background {
         executor.take_up_background(stacks);
     }
-    if session.learnt.done && session.options.strategy == StrategyKind::RandomPoints {
+    if session.learnt.roots > 0 && session.options.strategy == StrategyKind::RandomPoints {
         let root = StoredRun::read(&session.folder.runs(), 0)?;
         session.root_serving_ns = serving_since(&root.record);
         session.root = root.trace;

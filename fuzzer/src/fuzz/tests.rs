@@ -3,6 +3,7 @@
 mod minimise;
 mod resume;
 mod seeds;
+mod starts;
 
 use super::engine::campaign;
 use super::*;

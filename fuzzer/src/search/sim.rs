@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use warren_model::{
     At, ClusterShape, CutWho, EventFlags, Fault, FaultAt, FaultSequence, GroupShape, Injected,
     Interval, IoPoint, Kind, Member, NodeName, NotInjected, Observation, Phase, Place, RunProduct,
-    RunRecord, StackId, Trace, TraceEvent, Who,
+    RunRecord, StackId, StartState, Trace, TraceEvent, Who,
 };
 
 pub const MAP: usize = 4096;
@@ -80,6 +80,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(sim: &'a Sim, asked: &'a FaultSequence) -> Self {
         let mut matched = FaultSequence::empty(&asked.target);
+        matched.start = asked.start;
         matched.roles = sim
             .nodes
             .iter()
@@ -113,7 +114,12 @@ impl<'a> Run<'a> {
     }
 
     fn go(mut self) -> RunProduct {
-        for n in 0..self.sim.nodes.len() {
+        // A restored cluster has started long ago.
+        let booting = match self.asked.start {
+            StartState::Cold => self.sim.nodes.len(),
+            StartState::Snapshot(_) => 0,
+        };
+        for n in 0..booting {
             self.io(n, "boot.readEpoch", Kind::Create, None);
             self.io(n, "boot.writeEpoch", Kind::Force, None);
         }

@@ -482,3 +482,44 @@ fn start_points_end_when_the_first_node_serves() {
     let crashes = all(&seed(&root).classes(&d)).len();
     assert_eq!(crashes, root.trace.events.len() - 2);
 }
+
+#[test]
+fn a_share_of_the_picks_starts_cold_while_there_are_both() {
+    let sim = Sim::new(5, 2);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
+    for share in [0.0, 0.15, 1.0] {
+        let mut queue = Queue::default();
+        for (id, cold) in [(0, true), (1, false), (2, false)] {
+            let kept = Kept {
+                cold,
+                seed: id,
+                faults: 0,
+                time_ms: 1000,
+                coverage: 100,
+            };
+            queue.add(kept, &classes, |_| false);
+        }
+        let mut rand = XoRand::new(9);
+        let picks: Vec<u64> = (0..300)
+            .map(|_| queue.pick(&mut rand, share).unwrap().seed)
+            .collect();
+        let cold = picks.iter().filter(|s| **s == 0).count();
+        // Within four standard deviations.
+        let (low, high) = if share == 0.15 { (20, 70) } else { (0, 300) };
+        assert!((low..=high).contains(&cold), "{cold} of 300 at {share}");
+        match share {
+            0.0 => assert_eq!(cold, 0),
+            1.0 => assert_eq!(cold, 300),
+            _ => {}
+        }
+        // With one lineage exhausted the other goes on, whatever the share.
+        let mut rest = 0;
+        while queue.pick(&mut rand, share).is_some() {
+            rest += 1;
+        }
+        let all: usize = classes.values().map(Vec::len).sum();
+        assert_eq!(300 + rest, 3 * all, "at {share}");
+    }
+}

@@ -7,6 +7,7 @@
 mod cuts;
 mod helper;
 mod kill_nine;
+mod snapshot;
 
 use std::collections::BTreeSet;
 use std::fs;

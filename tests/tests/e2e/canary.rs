@@ -113,7 +113,7 @@ fn seed_check_says_what_matched_and_what_came_nearest() {
     for want in [
         "fault 1 did not match: ",
         "nearest, with how often it came from then on:",
-        "1. leader, rename before: c",
+        "1. leader, delete before: c",
         "n (asked 999, came ",
         "1 after it never came to be awaited",
         "1 run: 0 matched in full, 1 did not: exit 1",

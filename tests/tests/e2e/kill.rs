@@ -69,3 +69,47 @@ fn sigkill_leaves_nothing_behind() {
         ran_on(level, "SIGKILL of Warren");
     }
 }
+
+/// The images are gone with Warren too: they lie in the memory of a slot.
+#[test]
+fn sigkill_in_a_dump_and_in_a_restore_leaves_nothing_behind() {
+    let _one = cluster();
+    if !levels().contains(&1) {
+        eprintln!("SKIPPED snapshots: level 1 does not work here");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for doing in ["dump", "restore"] {
+        let out = dir.path().join(doing).display().to_string();
+        let mut warren_process = warren(&[
+            "fuzz",
+            "canary",
+            "-o",
+            &out,
+            "--no-ui",
+            "--snapshot",
+            "require",
+        ])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+        let criu = |p: &warren_tests::Seen| {
+            p.command.contains("criu") && p.command.contains(&format!(" {doing} "))
+        };
+        eventually("CRIU is at work", 4 * MINUTE, || {
+            descendants(warren_process.id()).iter().any(criu)
+        });
+        let deployed = descendants(warren_process.id());
+        let namespaces = namespaces_of(&deployed);
+        kill(warren_process.id(), Signal::SIGKILL);
+        warren_process.wait().unwrap();
+        eventually("no process lives", Duration::from_secs(2), || {
+            still_alive(&deployed).is_empty()
+        });
+        eventually("no namespace is left", Duration::from_secs(2), || {
+            namespaces_in_use(&namespaces).is_empty()
+        });
+        ran_on(1, &format!("SIGKILL of Warren in a {doing}"));
+    }
+}

@@ -4,5 +4,6 @@
 
 mod canary;
 mod kill;
+mod snapshot;
 mod tmin;
 mod zookeeper;

@@ -35,6 +35,7 @@ pub(super) fn make(
         // Told apart from each other, and the same again when the campaign's seed is.
         seed: asked.seed ^ u64::from(number) << 56,
         limit: 2 * patience + Duration::from_secs(5),
+        plain_ops: asked.plain_ops,
         stop: asked.stop.clone(),
         progress: asked.progress.clone(),
         ..RunOptions::default()

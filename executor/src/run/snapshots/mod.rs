@@ -27,8 +27,8 @@ const MAX_AGE: Duration = Duration::from_secs(600);
 const MAX_FAILURES: u32 = 2;
 /// Memory that must be free before one is made, bytes.
 const LEAST_FREE: u64 = 2 << 30;
-/// Most memory of the keeper, bytes.
-const KEEPER_BYTES: u64 = 16 << 30;
+/// Of the memory that is free, what all snapshots together may take.
+const KEEPER_SHARE: u64 = 2;
 /// Of a slot's root: what every slot makes for itself.
 const OWN_FILES: [&str; 2] = [".slot", ".criu"];
 
@@ -58,8 +58,9 @@ pub(super) struct NodeAt {
     pub role: Option<String>,
 }
 
-/// What all snapshots of a runner were made with: another map or other background stacks make all of them stale.
-type MadeWith = (usize, Vec<StackId>);
+/// What all snapshots of a runner were made with: another map, other background stacks or another workload (bench) make all of them
+/// stale.
+type MadeWith = (usize, Vec<StackId>, Option<u32>);
 
 /// The snapshots of one runner.
 #[derive(Debug, Default)]
@@ -91,7 +92,11 @@ impl Snapshots {
         if let Some(why) = &self.off {
             return Ok(Err(why.clone()));
         }
-        let with = (runner.config.map_size, runner.config.background.clone());
+        let with = (
+            runner.config.map_size,
+            runner.config.background.clone(),
+            options.plain_ops,
+        );
         if self.made_with.as_ref() != Some(&with) {
             self.forget_all();
             self.made_with = Some(with);
@@ -190,7 +195,7 @@ impl Snapshots {
 
 fn open_keeper(config: &RunnerConfig) -> Result<Slot, RunError> {
     let mut keeper = SlotConfig::new(&config.exe, Level::Root);
-    keeper.root_bytes = KEEPER_BYTES;
+    keeper.root_bytes = free_memory().unwrap_or(2 * LEAST_FREE) / KEEPER_SHARE;
     keeper.try_cuts = false;
     Slot::open(&keeper).map_err(|e| RunError::Slot(e.to_string()))
 }

@@ -294,7 +294,7 @@ mod tests {
         };
         for (at, byte, part) in [
             (0, b'x', "WARNCKP"),
-            (7, b'9', "version 9, this program reads 2"),
+            (7, b'9', "version 9, this program reads 3"),
             (whole.len() - 1, 0x55, "checksum"),
         ] {
             let mut bytes = whole.clone();

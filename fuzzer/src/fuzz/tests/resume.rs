@@ -50,6 +50,12 @@ fn small(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
     FuzzOptions {
         max_classes: 30,
         learning_runs: 3,
+        // Kills between the roots too.
+        starts: Starts {
+            snapshots: 1,
+            cold_share: 0.3,
+            required: true,
+        },
         ..options(out, strategy, 3, runs)
     }
 }

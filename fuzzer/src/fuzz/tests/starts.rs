@@ -1,0 +1,109 @@
+//! Start states on the made-up cluster: a root for each, children that inherit them, and what happens where snapshots do not work.
+
+use super::*;
+use crate::campaign::StoredRun;
+use warren_model::StartState;
+
+fn starting(out: &Path, snapshots: u8, cold_share: f64, runs: u64) -> FuzzOptions {
+    FuzzOptions {
+        starts: Starts {
+            snapshots,
+            cold_share,
+            required: false,
+        },
+        ..options(out, StrategyKind::CrashFuzz, 4, runs)
+    }
+}
+
+/// Start states of all kept runs, the roots first.
+fn starts(root: &Path) -> Vec<(StartState, usize)> {
+    (0..)
+        .map_while(|id| StoredRun::read(&root.join("runs"), id).ok())
+        .map(|run| {
+            let matched = run.record.matched.unwrap();
+            (matched.start, matched.faults.len())
+        })
+        .collect()
+}
+
+#[test]
+fn each_start_has_its_root_and_children_inherit_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("default");
+    fuzz(Sim::new(5, 2), starting(dir.path(), 3, 0.15, 60), nothing());
+    let starts = starts(&root);
+    let roots: Vec<String> = starts[..4].iter().map(|(s, _)| s.to_string()).collect();
+    assert_eq!(roots, ["cold", "snapshot-1", "snapshot-2", "snapshot-3"]);
+    assert!(starts[..4].iter().all(|(_, faults)| *faults == 0));
+    let children = &starts[4..];
+    let cold = children.iter().filter(|(s, _)| *s == StartState::Cold);
+    let cold = cold.count();
+    assert!(
+        cold > 0 && cold * 3 < children.len(),
+        "{cold} cold of {}",
+        children.len()
+    );
+    let text: String = std::fs::read_dir(root.join("queue"))
+        .unwrap()
+        .map(|e| std::fs::read_to_string(e.unwrap().path()).unwrap())
+        .collect();
+    assert!(text.contains("start = \"snapshot-2\"") && text.contains("start = \"cold\""));
+}
+
+#[test]
+fn where_snapshots_do_not_work_every_run_starts_cold_or_it_is_an_error() {
+    // The made-up cluster has three.
+    let dir = tempfile::tempdir().unwrap();
+    fuzz(Sim::new(5, 2), starting(dir.path(), 4, 0.0, 20), nothing());
+    let kept = starts(&dir.path().join("default"));
+    assert_eq!(kept.iter().filter(|(_, faults)| *faults == 0).count(), 4);
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut required = starting(dir.path(), 4, 0.5, 20);
+    required.starts.required = true;
+    let (e, judge) = executor(Sim::new(5, 2), nothing());
+    let error = campaign(required, e, &judge).unwrap_err().to_string();
+    assert!(
+        error.contains("--snapshot require") && error.contains("has three"),
+        "{error}"
+    );
+
+    // A run that fell back to a cold start is no root of a snapshot.
+    let dir = tempfile::tempdir().unwrap();
+    let fell_back: Tweak = Box::new(|_, _, _, product| {
+        let record = &mut product.record;
+        for s in [&mut record.sequence, &mut record.matched]
+            .into_iter()
+            .flatten()
+        {
+            s.start = StartState::Cold;
+        }
+    });
+    fuzz(Sim::new(5, 2), starting(dir.path(), 2, 0.1, 20), fell_back);
+    let kept = starts(&dir.path().join("default"));
+    assert!(kept.iter().all(|(s, _)| *s == StartState::Cold));
+    assert_eq!(kept.iter().filter(|(_, faults)| *faults == 0).count(), 1);
+}
+
+#[test]
+fn the_baseline_draws_where_to_begin() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = starting(dir.path(), 2, 0.5, 40);
+    options.strategy = StrategyKind::RandomPoints;
+    let seen = std::sync::Arc::new(Mutex::new(std::collections::BTreeMap::new()));
+    let log = seen.clone();
+    let tweak: Tweak = Box::new(move |_, input, _, _| {
+        if !input.faults.is_empty() {
+            *log.lock()
+                .unwrap()
+                .entry(input.start.to_string())
+                .or_insert(0) += 1;
+            let start = input.needs_start();
+            assert!(!start || input.start == StartState::Cold, "{input:?}");
+        }
+    });
+    fuzz(Sim::new(5, 2), options, tweak);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert!(seen.values().all(|n| *n > 3), "{seen:?}");
+}

@@ -1,0 +1,135 @@
+//! A tree of processes that talk over TCP is dumped, and goes on in another slot as if nothing had been.
+
+use super::*;
+use warren_executor::setup::{cache, criu};
+
+/// CRIU, or `None` (said) where there is none to be had.
+fn criu() -> Option<Vec<String>> {
+    let report = detect_levels(&warren());
+    if !report.iter().any(|r| r.level == Level::Root && r.ok) {
+        eprintln!("SKIPPED snapshots: level 1 does not work here");
+        return None;
+    }
+    match criu::find_or_fetch(&cache::dir().unwrap(), &|line| eprintln!("{line}")) {
+        Ok(found) => Some(found.argv),
+        Err(e) => {
+            eprintln!("SKIPPED snapshots: {e}");
+            None
+        }
+    }
+}
+
+fn numbers(slot: &Slot) -> Vec<u64> {
+    output(slot, "talk")
+        .lines()
+        .filter_map(|l| l.strip_prefix("back ")?.parse().ok())
+        .collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(from.join("."))
+        .arg(to)
+        .status()
+        .unwrap();
+    assert!(copied.success());
+}
+
+#[test]
+fn a_restored_tree_goes_on_where_it_was() {
+    let Some(criu) = criu() else { return };
+    eprintln!("RAN snapshots");
+    let kept = tempfile::tempdir().unwrap();
+    let images = kept.path().join("img");
+    fs::create_dir(&images).unwrap();
+    let mut config = SlotConfig::new(warren(), Level::Root).names(["n1", "n2"]);
+    config.images = Some(images);
+    config.clock_offset = Some(0);
+
+    let slot = Slot::open(&config).unwrap();
+    let missing = [spec(&slot, "missing", &["/nowhere/java"])];
+    let refused = slot.launch(&missing).unwrap_err().to_string();
+    assert!(refused.contains("/nowhere/java"), "{refused}");
+    let first = slot
+        .launch(&[helper_spec(&slot, "echo", "echo 127.0.0.11:4000")])
+        .unwrap();
+    std::thread::sleep(300 * MS);
+    let second = slot
+        .launch(&[helper_spec(&slot, "talk", "talk 127.0.0.11:4000")])
+        .unwrap();
+    assert_eq!(first.launcher, second.launcher, "one tree");
+    wait_for("they talk", 5000 * MS, || numbers(&slot).len() > 5);
+    let tree: Vec<(i32, String, u64)> = first
+        .processes
+        .iter()
+        .chain(&second.processes)
+        .map(|p| (p.pid_inside, p.name.clone(), p.spawned_ns))
+        .collect();
+    slot.dump(&criu, first.launcher).unwrap();
+    let dumped_ns = slot.now_ns();
+    assert!(second.processes[0].is_dead(), "the dump ends the tree");
+    copy(slot.root(), kept.path());
+    let before = numbers(&slot).len();
+    slot.close().unwrap();
+
+    // Twice from the same images, the second time a while later.
+    for round in 0..2 {
+        let host = warren_executor::slot::now_ns();
+        config.clock_offset = Some(dumped_ns as i64 - host as i64);
+        let slot = Slot::open(&config).unwrap();
+        for name in ["echo.out", "talk.out"] {
+            fs::copy(kept.path().join(name), slot.root().join(name)).unwrap();
+        }
+        let processes = slot.restore(&criu, first.launcher, &tree).unwrap();
+        wait_for("they go on", 5000 * MS, || {
+            numbers(&slot).len() > before + 5
+        });
+        let all = numbers(&slot);
+        // The very first stands behind what the test harness says.
+        let expected: Vec<u64> = (1..=all.len() as u64).collect();
+        assert_eq!(all, expected, "nothing said twice, nothing lost");
+        assert!(slot.now_ns() > dumped_ns && slot.now_ns() < dumped_ns + 60_000_000_000);
+
+        // They are init's own now: their ends are told, ours and theirs.
+        processes[0].kill();
+        let exit = slot
+            .wait_exit(&processes[0], Instant::now() + 5000 * MS)
+            .unwrap()
+            .expect("killed");
+        assert!(exit.by_us && exit.name == "echo");
+        assert!(exit.t_ns >= dumped_ns, "on the slot's own clock");
+        let exit = slot
+            .wait_exit(&processes[1], Instant::now() + 5000 * MS)
+            .unwrap()
+            .expect("its peer is gone, so it ends");
+        assert!(!exit.by_us && exit.name == "talk" && exit.status.is_some());
+        slot.close().unwrap();
+        if round == 0 {
+            std::thread::sleep(500 * MS);
+        }
+    }
+
+    // What is not whole is refused with CRIU's words, and leaves a slot that can be closed.
+    let image = fs::read_dir(kept.path().join("img"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.to_string_lossy().contains("pages-"))
+        .unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&image)
+        .unwrap()
+        .set_len(100)
+        .unwrap();
+    let slot = Slot::open(&config).unwrap();
+    for name in ["echo.out", "talk.out"] {
+        fs::copy(kept.path().join(name), slot.root().join(name)).unwrap();
+    }
+    let refused = slot.restore(&criu, first.launcher, &tree).unwrap_err();
+    assert!(
+        refused.to_string().contains("CRIU could not restore"),
+        "{refused}"
+    );
+    slot.close().unwrap();
+}

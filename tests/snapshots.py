@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""What a snapshot must not change, and must not leave behind. Too long for CI; run by hand after `cargo build --release`.
+
+    tests/snapshots.py agree TARGET [--runs 60] [--count 50] [--seed 1]
+        a campaign with snapshots, then its kept sequences once from their snapshot and once cold: same outcome, same `injected k of n`?
+    tests/snapshots.py restores TARGET [--count 1000]
+        so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, and the time of a restore
+
+Exit 0 when what docs/snapshots.md promises holds, else 1. Kills nothing it did not start."""
+import argparse, glob, os, re, subprocess, sys, tempfile, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WARREN = os.path.join(ROOT, "target/release/warren")
+RUN = re.compile(r"^run \d+ of \d+: (.*), injected (\d+ of \d+),")
+SLOT = re.compile(r"^  times: slot (\d+) ms")
+
+
+def outcomes(files, flags):
+    """Per file: (outcome, injected, started cold), of one replay of all."""
+    out = subprocess.run([WARREN, "replay", *files, *flags], cwd=ROOT, capture_output=True, text=True)
+    if out.returncode not in (0, 70, 77):
+        sys.exit(f"warren replay ended with {out.returncode}:\n{out.stderr}")
+    seen, at = {}, None
+    for line in out.stdout.splitlines():
+        name = line.split(": ")[0] if not line.startswith(" ") else ""
+        at = name if name in files else at
+        run = RUN.match(line)
+        if run and at:
+            seen[at] = [run.group(1), run.group(2), False]
+        elif "warning: started cold" in line and at in seen:
+            seen[at][2] = True
+    return seen
+
+
+def agree(args):
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "out")
+        subprocess.run([WARREN, "fuzz", args.target, "-o", out, "-s", str(args.seed), "-E", str(args.runs), "--no-ui",
+                        "--snapshot", "require", "--cold-share", "0"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        entries = sorted(glob.glob(out + "/default/queue/id:*"))
+        entries = [e for e in entries if "[[fault]]" in open(e).read() and 'start = "snapshot-' in open(e).read()]
+        entries = entries[: args.count]
+        warm = outcomes(entries, ["--snapshot", "require"])
+        cold = outcomes(entries, ["--snapshot", "off"])
+        same = 0
+        for e in entries:
+            w, c = warm.get(e), cold.get(e)
+            if w is None or c is None or w[2] or not c[2]:
+                sys.exit(f"{e}: not run as asked: {w} {c}")
+            if w[:2] == c[:2]:
+                same += 1
+            else:
+                print(f"{os.path.basename(e)}: from a snapshot {w[0]}, {w[1]}; cold {c[0]}, {c[1]}")
+        print(f"{same} of {len(entries)} sequences: same outcome and same `injected k of n` both ways")
+        return same * 10 >= len(entries) * 9
+
+
+def left():
+    """What a leak would show in."""
+    def count(command):
+        return len(subprocess.run(command, shell=True, capture_output=True, text=True).stdout.split("\n")) - 1
+    free = [l for l in open("/proc/meminfo") if l.startswith("MemAvailable")][0].split()[1]
+    return {
+        "processes": count("ps -e -o pid="),
+        "mounts": count("cat /proc/mounts"),
+        "namespaces": count("lsns -n -o NS 2>/dev/null"),
+        "SysV segments": count("ipcs -m | tail -n +4 | grep ."),
+        "/dev/shm files": count("ls /dev/shm"),
+        "MiB free": int(free) // 1024,
+    }
+
+
+def restores(args):
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "empty.toml")
+        with open(file, "w") as f:
+            f.write(f'version = 1\ntarget = "{args.target}"\nstart = "snapshot-1"\n')
+        before, times = left(), []
+        child = subprocess.Popen([WARREN, "replay", file, "-n", str(args.count), "--snapshot", "require"], cwd=ROOT,
+                                 stdout=subprocess.PIPE, text=True)
+        during = None
+        for line in child.stdout:
+            slot = SLOT.match(line)
+            if slot:
+                times.append(int(slot.group(1)))
+                if len(times) == 10:
+                    during = left()
+            if "started cold" in line or "void" in line:
+                print(line.rstrip())
+        child.wait()
+        time.sleep(1)
+        after = left()
+        part = max(len(times) // 10, 1)
+        first, last = sorted(times[:part])[part // 2], sorted(times[-part:])[part // 2]
+        print(f"{len(times)} runs, exit {child.returncode}; slot and restore: first tenth {first} ms, last tenth {last} ms (medians)")
+        for key in before:
+            print(f"  {key}: before {before[key]}, after 10 runs {during and during[key]}, at the end {after[key]}")
+        leaks = [k for k in before if k != "MiB free" and after[k] > before[k]]
+        print("leaked: " + ", ".join(leaks) if leaks else "nothing leaked")
+        return len(times) == args.count and child.returncode == 0 and not leaks and last <= 1.5 * first
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = p.add_subparsers(dest="verb", required=True)
+    a = verbs.add_parser("agree")
+    a.add_argument("target")
+    a.add_argument("--runs", type=int, default=60)
+    a.add_argument("--count", type=int, default=50)
+    a.add_argument("--seed", type=int, default=1)
+    r = verbs.add_parser("restores")
+    r.add_argument("target")
+    r.add_argument("--count", type=int, default=1000)
+    args = p.parse_args()
+    sys.exit(0 if (agree if args.verb == "agree" else restores)(args) else 1)
+
+
+main()
