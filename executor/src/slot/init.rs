@@ -371,6 +371,7 @@ impl Init {
     /// Every 10 ms: how late it is, and what the counters of healed links say.
     fn tick(&mut self) {
         self.stalls.tick(now_ns());
+        self.trees.tick();
         self.count();
     }
 

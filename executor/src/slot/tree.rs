@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -20,6 +21,8 @@ use super::wire::Reply;
 
 /// Pids of a tree begin above this: a restore takes the same ones again, and slot init's own helpers must not have them.
 const FIRST_PID: &str = "1000";
+/// How long CRIU may take. On an image that is not whole it may wait for ever.
+const LIMIT: Duration = Duration::from_secs(10);
 /// Below ROOT: CRIU's logs. Not part of a snapshot.
 const WORK: &str = ".criu";
 
@@ -50,6 +53,8 @@ pub(super) struct Trees {
     launcher: Option<Launcher>,
     /// By pid: (number of the request, what is waited for).
     waits: HashMap<i32, (u64, Wait)>,
+    /// When the CRIU that runs now began.
+    began: Option<Instant>,
 }
 
 impl Trees {
@@ -58,6 +63,7 @@ impl Trees {
             images,
             launcher: None,
             waits: HashMap::new(),
+            began: None,
         }
     }
 
@@ -90,15 +96,30 @@ impl Trees {
         }
         let tree = launcher.to_string();
         let pid = self.start(criu, &["dump", "-t", &tree, "-o", "dump.log"])?;
-        self.waits.insert(pid, (id, Wait::Dump));
+        self.wait(pid, id, Wait::Dump);
         Ok(())
     }
 
     /// Begins a restore; [`Trees::reaped`] gives the answer, after the launcher has ended.
     pub fn restore(&mut self, criu: &[String], launcher: i32, id: u64) -> Result<(), String> {
         let pid = self.start(criu, &["restore", "-d", "-o", "restore.log"])?;
-        self.waits.insert(pid, (id, Wait::Restore { launcher }));
+        self.wait(pid, id, Wait::Restore { launcher });
         Ok(())
+    }
+
+    fn wait(&mut self, pid: i32, id: u64, wait: Wait) {
+        self.waits.insert(pid, (id, wait));
+        self.began = Some(Instant::now());
+    }
+
+    /// Ends a CRIU that does not end by itself.
+    pub fn tick(&mut self) {
+        if self.began.is_some_and(|t| t.elapsed() > LIMIT) {
+            self.began = None;
+            for pid in self.waits.keys() {
+                let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+            }
+        }
     }
 
     fn start(&self, criu: &[String], what: &[&str]) -> Result<i32, String> {
@@ -142,6 +163,7 @@ impl Trees {
         status: Option<i32>,
     ) -> Option<(u64, Result<Reply, String>)> {
         let (id, wait) = self.waits.remove(&pid)?;
+        self.began = None;
         let ok = status == Some(0);
         match wait {
             Wait::Dump if ok => Some((id, Ok(Reply::Dumped))),
@@ -200,7 +222,8 @@ fn last_words(what: &str, status: Option<i32>) -> String {
     let log = Path::new(ROOT).join(WORK).join(format!("{what}.log"));
     let text = fs::read(&log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let how = status.map_or("a signal".to_owned(), |s| format!("exit status {s}"));
+    let ended = || format!("ended after {} s", LIMIT.as_secs());
+    let how = status.map_or_else(ended, |s| format!("exit status {s}"));
     format!("CRIU could not {what} ({how}): {}", errors(&text))
 }
 
@@ -250,7 +273,7 @@ mod tests {
             Some((1, Ok(Reply::Dumped)))
         ));
         let failed = trees.reaped(6, None);
-        assert!(matches!(failed, Some((2, Err(why))) if why.contains("a signal")));
+        assert!(matches!(failed, Some((2, Err(why))) if why.contains("ended after 10 s")));
         trees
             .waits
             .insert(8, (3, Wait::Restore { launcher: i32::MAX }));

@@ -7,7 +7,7 @@ use super::super::boot::Boot;
 use super::super::flow::Flow;
 use super::super::options::{RunError, RunOptions};
 use super::super::{Runner, Start, background};
-use super::{NodeAt, OWN_FILES, Snapshot, blank, copy};
+use super::{NodeAt, OWN_FILES, Snapshot, blank, copy, sizes};
 use crate::link::NodePage;
 use crate::setup::criu::Criu;
 use crate::slot::{Slot, SlotConfig};
@@ -85,6 +85,8 @@ pub(super) fn make(
             .map(|p| (p.pid_inside, p.name.clone(), p.spawned_ns))
             .collect();
         Ok(Snapshot {
+            images: sizes(&folder.join("img"))
+                .map_err(|e| RunError::io("looking at the images of a snapshot", e))?,
             criu: criu.argv.clone(),
             folder: folder.to_owned(),
             launcher,

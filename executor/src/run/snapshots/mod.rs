@@ -16,7 +16,7 @@ use crate::setup::criu::Criu;
 use crate::slot::{Level, Slot, SlotConfig};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warren_model::StackId;
@@ -39,6 +39,8 @@ pub(super) struct Snapshot {
     criu: Vec<String>,
     /// In the keeper, as we see it: `img`, `root`, `shm`.
     folder: PathBuf,
+    /// CRIU's images: what is not whole may make it wait for ever.
+    images: BTreeMap<String, u64>,
     launcher: i32,
     /// Nodes in their order, then the workload: (pid inside, name, when it was spawned).
     processes: Vec<(i32, String, u64)>,
@@ -198,6 +200,17 @@ fn open_keeper(config: &RunnerConfig) -> Result<Slot, RunError> {
     keeper.root_bytes = free_memory().unwrap_or(2 * LEAST_FREE) / KEEPER_SHARE;
     keeper.try_cuts = false;
     Slot::open(&keeper).map_err(|e| RunError::Slot(e.to_string()))
+}
+
+/// Names and sizes of the files in a folder.
+fn sizes(folder: &Path) -> std::io::Result<BTreeMap<String, u64>> {
+    std::fs::read_dir(folder)?
+        .map(|entry| {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            Ok((name, entry.metadata()?.len()))
+        })
+        .collect()
 }
 
 /// Bytes of the pages that are not kept: a restored run has a trace and coverage of its own.
