@@ -10,7 +10,7 @@ use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
 use crate::link::{Claim, ReleaseAction};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
-use warren_model::{At, Exit, NodeName, Observation, Phase};
+use warren_model::{At, Exit, FaultKind, NodeName, Observation, Phase};
 
 /// How often HELD is looked at.
 const TURN: Duration = Duration::from_micros(200);
@@ -262,8 +262,15 @@ impl<'r, 'a> Drive<'r, 'a> {
         let t_reached = held.map_or(began, |h| h.t_ns);
         if self.cluster.nodes[node].status == NodeStatus::Serving {
             self.cluster.nodes[node].status = NodeStatus::Held;
-            // Microseconds; what follows at once ends the hold again, and nobody would ever see it.
-            self.show(true);
+            // What follows at once ends the hold again, and nobody would ever see it. But nothing comes between a crash's point and its
+            // signal, and to tell the screen waits for the screen.
+            let crash = self
+                .controller
+                .awaited()
+                .is_some_and(|f| f.fault.kind() == FaultKind::Crash);
+            if !crash {
+                self.show(true);
+            }
         }
         self.see(Seen::Claimed {
             fault,
