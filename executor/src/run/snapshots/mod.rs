@@ -81,7 +81,7 @@ impl Snapshots {
     /// The snapshot of this number, made now if there is none that is fresh. `Err` with the reason why the run starts cold.
     ///
     /// # Errors
-    /// The outer one only for what ends a run that starts cold too: the stop flag, an agent that refuses.
+    /// The outer one only for what ends a run that starts cold too: an agent that refuses, a template that is wrong.
     pub fn get(
         &mut self,
         runner: &Runner,
@@ -120,7 +120,8 @@ impl Snapshots {
                 Err(e @ (RunError::AgentRefused { .. } | RunError::Template { .. })) => {
                     return Err(e);
                 }
-                Err(e) if options.to_end() => return Err(e),
+                // The run, which starts cold now, ends at once, as runs do then.
+                Err(e) if options.to_end() => return Ok(Err(e.to_string())),
                 Err(e) => self.failed(&e.to_string()),
             }
             if let Some(why) = &self.off {
