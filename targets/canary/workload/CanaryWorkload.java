@@ -27,6 +27,9 @@ public final class CanaryWorkload extends Driver {
     private static final int PORT = 7401;
     /** Longer than any server lets a request wait, so that an answer, even an uncertain one, comes before we stop listening. */
     private static final int READ_MS = 2700;
+    /** Of so many turns of a client, the last few write values in parts. */
+    private static final int BIG_EVERY = 40;
+    private static final int BIG_FROM = 30;
     private static final long OBSERVE_NS = 5_000_000_000L;
     private final AtomicLong sessions = new AtomicLong();
     private final Map<Client, Traffic> traffic = new LinkedHashMap<>();
@@ -185,7 +188,8 @@ public final class CanaryWorkload extends Driver {
                 break;
             case 4:
             case 6:
-                result = write(client, "big", "big-" + client.index + "-" + turn, parts(client.index, turn));
+                result = write(client, turn % BIG_EVERY >= BIG_FROM ? "big" : "create", "big-" + client.index + "-" + turn,
+                        parts(client.index, turn));
                 break;
             default:
                 result = turn % 16 == 7 ? write(client, "delete", mine.lastFresh, "")

@@ -19,6 +19,9 @@ final class ClientPort {
     private static final long WAIT = 20L * Node.TICK;
     private static final long WAIT_BIG = 40L * Node.TICK;
 
+    /** How long a reader is kept waiting while the node looks for its place. */
+    private static final long WAIT_SERVING = 5L * Node.TICK;
+
     private final Node node;
 
     ClientPort(Node node) {
@@ -110,8 +113,12 @@ final class ClientPort {
         reply(out, text);
     }
 
-    private String get(String key) {
+    private String get(String key) throws InterruptedException {
         synchronized (node) {
+            long end = System.nanoTime() + WAIT_SERVING * 1_000_000L;
+            for (long left = WAIT_SERVING; !node.serving && left > 0; left = (end - System.nanoTime()) / 1_000_000L) {
+                node.wait(left);
+            }
             State.Value value = node.state.keys.get(key);
             return !node.serving ? "fail NotServing"
                     : value == null ? "none " + node.state.applied

@@ -5,10 +5,11 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.util.List;
 
 /** Follows one leader: joins, takes what it lacks, then forces and acknowledges every entry. Ends when the link is lost. */
 final class Follower {
-    private static final int PART = 32;
+    private static final int PART = 20;
     private final Node node;
     private final String leaderName;
     private Link link;
@@ -43,7 +44,21 @@ final class Follower {
             if (link != null) {
                 link.close();
             }
+            keepUnsent();
             node.waiters.lost(true);
+        }
+    }
+
+    /** Values in parts that are under way: which of them arrived is not known, so each is kept until it can be sent again. */
+    private void keepUnsent() {
+        try {
+            for (Waiters.Waiter waiter : node.waiters.big()) {
+                synchronized (node) {
+                    node.staging.keepUnsent(waiter.request, waiter.big.value);
+                }
+            }
+        } catch (IOException e) {
+            throw new IllegalStateException("disk of " + node.name, e);
         }
     }
 
@@ -148,9 +163,17 @@ final class Follower {
             case PREPARE:
                 prepare(m.a);
                 break;
+            case SEAL:
+                seal(m.a);
+                break;
             case FINISH:
                 synchronized (node) {
                     finish(m.a);
+                }
+                break;
+            case SPARE:
+                synchronized (node) {
+                    node.staging.spare(m.a, m.b, m.t);
                 }
                 break;
             default:
@@ -167,13 +190,19 @@ final class Follower {
     }
 
     private void serve(long commit) throws IOException {
+        List<Waiters.Waiter> unsent;
         synchronized (node) {
+            // Those of before: what comes once this node serves is sent by whoever asks.
+            unsent = node.waiters.big();
             node.store.drop();
+            node.staging.dropSpares();
+            node.staging.dropUnsent();
             node.advance(commit);
             node.serving = true;
+            node.notifyAll();
             System.out.println(node.name + " serves as follower of " + leaderName);
         }
-        for (Waiters.Waiter waiter : node.waiters.big()) {
+        for (Waiters.Waiter waiter : unsent) {
             boolean known;
             synchronized (node) {
                 known = node.log.holds(waiter.request);
@@ -194,6 +223,18 @@ final class Follower {
             }
         }
         link.send(new Message(Message.Type.PREPARED, written ? index : 0));
+    }
+
+    private void seal(long index) throws IOException {
+        boolean sealed = false;
+        synchronized (node) {
+            Store.Pending pending = node.store.pending();
+            if (pending != null && pending.index == index) {
+                node.store.seal();
+                sealed = true;
+            }
+        }
+        link.send(new Message(Message.Type.SEALED, sealed ? index : 0));
     }
 
     private void finish(long index) throws IOException {
@@ -219,11 +260,7 @@ final class Follower {
         String value = waiter.big.value;
         int sent = Math.min(PART, value.length());
         sendFirst(waiter.request, value.substring(0, sent));
-        while (value.length() - sent > PART) {
-            sendMore(waiter.request, value.substring(sent, sent + PART));
-            sent += PART;
-        }
-        sendLast(waiter.request, waiter.big.key, value.substring(sent));
+        sendRest(waiter, sent);
     }
 
     private void sendFirst(long request, String text) throws IOException {
@@ -232,10 +269,19 @@ final class Follower {
         link.send(m);
     }
 
-    private void sendMore(long request, String text) throws IOException {
-        Message m = new Message(Message.Type.MORE, request);
-        m.t = text;
+    private void sendRest(Waiters.Waiter waiter, int from) throws IOException {
+        if (waiter.big.value.length() - from > PART) {
+            sendMore(waiter, from);
+        } else {
+            sendLast(waiter.request, waiter.big.key, waiter.big.value.substring(from));
+        }
+    }
+
+    private void sendMore(Waiters.Waiter waiter, int from) throws IOException {
+        Message m = new Message(Message.Type.MORE, waiter.request);
+        m.t = waiter.big.value.substring(from, from + PART);
         link.send(m);
+        sendRest(waiter, from + PART);
     }
 
     private void sendLast(long request, String key, String text) throws IOException {

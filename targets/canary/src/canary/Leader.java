@@ -26,9 +26,11 @@ final class Leader {
     private final Map<String, Long> pinnedAt = new HashMap<>();
     private final LinkedBlockingQueue<Entry> forwarded = new LinkedBlockingQueue<>();
     private final Reclaim reclaim;
-    private final Set<String> preparing = new HashSet<>();
     private long checkpointing;
-    private int prepared;
+    private boolean sealing;
+    /** Of the present step: who has not answered yet, and who has done it. */
+    private final Set<String> asked = new HashSet<>();
+    private final Set<String> done = new HashSet<>();
     private long opening;
     private volatile boolean active = true;
     private volatile boolean outvoted;
@@ -211,6 +213,7 @@ final class Leader {
         }
         if (!node.serving && active && node.commit >= opening && !reclaim.waiting()) {
             node.serving = true;
+            node.notifyAll();
             System.out.println(node.name + " serves as leader of epoch " + epoch);
             for (Peer peer : peers.values()) {
                 if (peer.synced) {
@@ -348,8 +351,8 @@ final class Leader {
         peer.link.close();
         try {
             if (active) {
-                node.staging.keep(peer.name);
-                prepared(peer.name, 0);
+                node.staging.keep(peer.name, peers.values());
+                answered(peer.name, 0, sealing);
             }
         } catch (IOException e) {
             throw new IllegalStateException("disk of " + node.name, e);
@@ -384,43 +387,82 @@ final class Leader {
                 || node.state.applied < boundary.applied + Node.CHECKPOINT_LAG) {
             return;
         }
+        ask();
+        if (asked.isEmpty()) {
+            return;
+        }
         node.store.prepare(boundary, node.name);
         checkpointing = boundary.applied;
-        prepared = 0;
+        sealing = false;
         for (Peer peer : peers.values()) {
-            if (peer.synced) {
-                preparing.add(peer.name);
+            if (asked.contains(peer.name)) {
                 peer.prepare(checkpointing);
             }
         }
     }
 
-    void prepared(String name, long index) throws IOException {
+    /** A follower has done its part of a step, or (index 0) will not. The first majority is enough: nobody waits for a slow one. */
+    void answered(String name, long index, boolean toSeal) throws IOException {
         synchronized (node) {
-            if (checkpointing == 0 || !preparing.remove(name)) {
+            if (checkpointing == 0 || toSeal != sealing || !asked.remove(name)) {
                 return;
             }
-            prepared += index == checkpointing ? 1 : 0;
-            if (!preparing.isEmpty()) {
-                return;
+            if (index == checkpointing) {
+                done.add(name);
             }
-            long done = checkpointing;
-            checkpointing = 0;
-            if (prepared + 1 < node.majority()) {
-                node.store.drop();
-                node.boundary = null;
-                return;
+            if (done.size() + 1 < node.majority()) {
+                if (asked.isEmpty()) {
+                    dropCheckpoint();
+                }
+            } else if (!sealing) {
+                sealCheckpoint();
+            } else {
+                long taken = checkpointing;
+                checkpointing = 0;
+                finishCheckpoint(taken);
+                for (Peer peer : peers.values()) {
+                    peer.finish(taken);
+                }
             }
-            finishCheckpoint(done);
-            for (Peer peer : peers.values()) {
-                peer.finish(done);
+        }
+    }
+
+    private void dropCheckpoint() throws IOException {
+        checkpointing = 0;
+        node.store.drop();
+        node.boundary = null;
+    }
+
+    /** A majority has written it: all are told, and a majority has to say that it knows, before the first one takes it. */
+    private void sealCheckpoint() {
+        sealing = true;
+        ask();
+        for (Peer peer : peers.values()) {
+            if (asked.contains(peer.name)) {
+                peer.seal(checkpointing);
+            }
+        }
+    }
+
+    private void ask() {
+        asked.clear();
+        done.clear();
+        for (Peer peer : peers.values()) {
+            if (peer.synced) {
+                asked.add(peer.name);
             }
         }
     }
 
     private void finishCheckpoint(long index) throws IOException {
         node.store.take(index, node.log.epochAt(index));
+        noteHolders(index);
         node.log.purge(index);
+    }
+
+    /** Who has the checkpoint that is now in force, for whoever looks after the node. */
+    private void noteHolders(long index) throws IOException {
+        node.store.mark("holders", index + " " + node.name + " " + String.join(" ", done));
     }
 
     static Entry entry(Message m) throws IOException {

@@ -9,6 +9,7 @@ import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -229,6 +230,15 @@ final class Log {
             if (first(file) + SEGMENT - 1 <= index && !file.equals(segment)) {
                 Files.delete(file.toPath());
             }
+        }
+        noteBegin();
+    }
+
+    /** Where the log begins, for whoever looks at the folder. */
+    private void noteBegin() throws IOException {
+        try (FileOutputStream note = new FileOutputStream(new File(dir, "begin"))) {
+            note.write(Long.toString(baseIndex).getBytes(StandardCharsets.UTF_8));
+            note.getChannel().force(false);
         }
     }
 

@@ -39,8 +39,14 @@ final class Message {
         REJECTED,
         /** a = request, s = key, t = first part / next part of the value; the last one closes it. */
         BIG, MORE, CLOSE,
-        /** a = index of a checkpoint: write it beside the old one / it is written / take it. */
-        PREPARE, PREPARED, FINISH
+        /** a = index of a checkpoint: write it beside the old one / it is written. */
+        PREPARE, PREPARED,
+        /** a = the same: a majority has it, the leader is about to take it / known. */
+        SEAL, SEALED,
+        /** a = the same: take it. */
+        FINISH,
+        /** a = request, b = number of the item, t = item of a value whose sender is lost. */
+        SPARE
     }
 
     private static final byte[] NONE = new byte[0];

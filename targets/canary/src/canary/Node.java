@@ -18,7 +18,7 @@ final class Node {
     /** A link without a word for so long is dead. */
     static final int SILENCE = 10 * TICK;
     static final int CONNECT = 3 * TICK;
-    static final int CHECKPOINT_EVERY = 16;
+    static final int CHECKPOINT_EVERY = 64;
     /** A checkpoint is begun so many entries late, to keep out of the way of what is being replicated. */
     static final int CHECKPOINT_LAG = 4;
 

@@ -62,6 +62,25 @@ final class Peer {
         }
     }
 
+    void seal(long index) {
+        try {
+            link.send(new Message(Message.Type.SEAL, index));
+        } catch (IOException e) {
+            gone();
+        }
+    }
+
+    void spare(long request, int number, String item) {
+        try {
+            Message m = new Message(Message.Type.SPARE, request);
+            m.b = number;
+            m.t = item;
+            link.send(m);
+        } catch (IOException e) {
+            gone();
+        }
+    }
+
     void finish(long index) {
         try {
             link.send(new Message(Message.Type.FINISH, index));
@@ -92,7 +111,8 @@ final class Peer {
                     leader.part(this, m);
                     break;
                 case PREPARED:
-                    leader.prepared(name, m.a);
+                case SEALED:
+                    leader.answered(name, m.a, m.type == Message.Type.SEALED);
                     break;
                 default:
                     throw new IOException(name + " sent " + m.type);

@@ -3,7 +3,7 @@ package canary;
 import java.io.IOException;
 
 /**
- * A new leader that finds a checkpoint of its predecessor begun and not taken cannot know whether the predecessor took it and
+ * A new leader that finds a checkpoint of its predecessor sealed and not taken cannot know whether the predecessor took it and
  * threw its entries away. It waits for it a while before it serves; if it comes back the checkpoint is taken here too, else it
  * is dropped. Guarded by the node's lock.
  */
@@ -21,7 +21,7 @@ final class Reclaim {
         if (pending == null) {
             return;
         }
-        if (pending.owner.equals(node.name)) {
+        if (!pending.sealed || pending.owner.equals(node.name)) {
             giveUp();
             return;
         }
@@ -47,7 +47,9 @@ final class Reclaim {
 
     /** Whoever looks after the node sees what it waits for. */
     private void note(long leftNs) throws IOException {
-        node.store.mark("reclaim", pending.owner + " " + pending.index + " " + leftNs / 1_000_000L);
+        String text = pending.owner + " " + pending.index + " " + leftNs / 1_000_000L;
+        node.store.mark("reclaim", text);
+        node.store.journal("reclaims", node.name + " waits for " + text);
     }
 
     void giveUp() throws IOException {

@@ -5,6 +5,8 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
@@ -16,6 +18,7 @@ import java.util.Map;
 final class Staging {
     private static final class Stage {
         final String owner;
+        final StringBuilder text = new StringBuilder();
         /** 0 while its link is up, else when it is thrown away. */
         long until;
 
@@ -33,7 +36,7 @@ final class Staging {
         this.store = store;
     }
 
-    private static String name(long request) {
+    static String name(long request) {
         return "part-" + Long.toHexString(request);
     }
 
@@ -47,9 +50,11 @@ final class Staging {
 
     /** Adds a part; one whose beginning is not here is ignored. */
     void add(long request, String text) throws IOException {
-        if (!stages.containsKey(request)) {
+        Stage stage = stages.get(request);
+        if (stage == null) {
             return;
         }
+        stage.text.append(text);
         try (FileOutputStream out = new FileOutputStream(file(request), true)) {
             out.write(text.getBytes(StandardCharsets.UTF_8));
         }
@@ -61,17 +66,53 @@ final class Staging {
             return null;
         }
         String value = new String(Files.readAllBytes(file(request).toPath()), StandardCharsets.UTF_8);
-        Files.delete(file(request).toPath());
-        store.unmark(name(request) + "-kept");
+        forget(request);
         return value;
     }
 
-    /** The link to {@code owner} is lost. */
-    void keep(String owner) {
+    private void forget(long request) throws IOException {
+        Files.deleteIfExists(file(request).toPath());
+        Aside.delete(dir, name(request));
+        store.unmark(name(request) + "-kept");
+        store.unmark(name(request) + "-index");
+    }
+
+    /** The link to {@code owner} is lost: what has come is set aside, here and at those who are left. */
+    void keep(String owner, Collection<Peer> left) throws IOException {
         for (Map.Entry<Long, Stage> e : stages.entrySet()) {
             if (e.getValue().owner.equals(owner) && e.getValue().until == 0) {
                 e.getValue().until = System.nanoTime() + 60L * Node.TICK * 1_000_000L;
+                int items = new Aside(dir, name(e.getKey()), e.getKey(), e.getValue().text.toString(), left).keep();
+                index(e.getKey(), items);
             }
+        }
+    }
+
+    private void index(long request, int items) throws IOException {
+        store.mark(name(request) + "-index", Integer.toString(items));
+    }
+
+    /** The follower's side: the way to the leader is lost with this value under way. */
+    void keepUnsent(long request, String value) throws IOException {
+        new Aside(dir, "unsent-" + Long.toHexString(request), request, value, Collections.emptyList()).keep();
+    }
+
+    void dropUnsent() throws IOException {
+        for (File file : dir.listFiles((d, name) -> name.startsWith("unsent-"))) {
+            Files.delete(file.toPath());
+        }
+    }
+
+    /** What the leader has of a value whose sender it lost; it is shown to whoever looks after this node. */
+    void spare(long request, long number, String item) throws IOException {
+        try (FileOutputStream out = new FileOutputStream(new File(dir, "spare-" + Long.toHexString(request)), number > 0)) {
+            out.write(item.getBytes(StandardCharsets.UTF_8));
+        }
+    }
+
+    void dropSpares() throws IOException {
+        for (File file : dir.listFiles((d, name) -> name.startsWith("spare-"))) {
+            Files.delete(file.toPath());
         }
     }
 
@@ -87,8 +128,7 @@ final class Staging {
                 note(e.getKey(), e.getValue().owner, left);
             } else {
                 i.remove();
-                Files.deleteIfExists(file(e.getKey()).toPath());
-                store.unmark(name(e.getKey()) + "-kept");
+                forget(e.getKey());
             }
         }
     }
@@ -101,6 +141,8 @@ final class Staging {
     /** A new reign knows nothing of what the last one was sent. */
     void clear() throws IOException {
         stages.clear();
+        dropSpares();
+        dropUnsent();
         for (File file : dir.listFiles((d, name) -> name.startsWith("part-"))) {
             Files.delete(file.toPath());
         }

@@ -5,6 +5,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.File;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
@@ -17,10 +18,17 @@ final class Store {
     static final class Pending {
         final long index;
         final String owner;
+        /** Its owner may have taken it. */
+        final boolean sealed;
 
-        Pending(long index, String owner) {
+        Pending(long index, String owner, boolean sealed) {
             this.index = index;
             this.owner = owner;
+            this.sealed = sealed;
+        }
+
+        String file() {
+            return (sealed ? "sealed-" : "pending-") + index + "-" + owner;
         }
     }
 
@@ -48,15 +56,15 @@ final class Store {
             joinedIndex = Long.parseLong(parts[2]);
         }
         for (String name : dir.list()) {
-            if (name.startsWith("checkpoint-")) {
+            if (name.matches("checkpoint-\\d+-\\d+")) {
                 String[] parts = name.split("-");
                 if (Long.parseLong(parts[1]) > checkpointIndex) {
                     checkpointIndex = Long.parseLong(parts[1]);
                     checkpointEpoch = Long.parseLong(parts[2]);
                 }
-            } else if (name.startsWith("pending-")) {
+            } else if (name.matches("(pending|sealed)-\\d+-\\w+")) {
                 String[] parts = name.split("-");
-                pending = new Pending(Long.parseLong(parts[1]), parts[2]);
+                pending = new Pending(Long.parseLong(parts[1]), parts[2], parts[0].equals("sealed"));
             }
         }
     }
@@ -94,20 +102,28 @@ final class Store {
 
     void prepare(State state, String owner) throws IOException {
         drop();
-        replace("pending-" + state.applied + "-" + owner, bytes(state));
-        pending = new Pending(state.applied, owner);
+        Pending next = new Pending(state.applied, owner, false);
+        replace(next.file(), bytes(state));
+        pending = next;
+    }
+
+    /** From here on the pending checkpoint's owner may have taken it. */
+    void seal() throws IOException {
+        Pending next = new Pending(pending.index, pending.owner, true);
+        Files.move(new File(dir, pending.file()).toPath(), new File(dir, next.file()).toPath(), StandardCopyOption.ATOMIC_MOVE);
+        pending = next;
     }
 
     void drop() throws IOException {
         if (pending != null) {
-            Files.deleteIfExists(new File(dir, "pending-" + pending.index + "-" + pending.owner).toPath());
+            Files.deleteIfExists(new File(dir, pending.file()).toPath());
             pending = null;
         }
     }
 
     /** The pending checkpoint becomes the one in force and stands for everything up to {@code index}. */
     void take(long index, long indexEpoch) throws IOException {
-        File from = new File(dir, "pending-" + pending.index + "-" + pending.owner);
+        File from = new File(dir, pending.file());
         Files.move(from.toPath(), checkpoint(index, indexEpoch).toPath(), StandardCopyOption.ATOMIC_MOVE);
         pending = null;
         inForce(index, indexEpoch);
@@ -150,6 +166,14 @@ final class Store {
     /** A mark that outlives a crash: something was begun. */
     void mark(String name, String text) throws IOException {
         replace(name, text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** A line at the end of a file that is only ever read by people. */
+    void journal(String name, String line) throws IOException {
+        try (FileOutputStream out = new FileOutputStream(new File(dir, name), true)) {
+            out.write((line + "\n").getBytes(StandardCharsets.UTF_8));
+            out.getChannel().force(false);
+        }
     }
 
     void unmark(String name) throws IOException {
