@@ -264,7 +264,7 @@ row_signals() {
             fresh
             local cache=$S/cache
             [ "$phase" != set-up ] || { cache=$S/cache-new; rm -rf "$cache"; }
-            WARREN_CACHE=$cache "$W" fuzz planted --targets "$S/targets" --no-ui -o "$S/out" -E 1000 >"$S/said" 2>&1 </dev/null &
+            WARREN_CACHE=$cache "$W" fuzz planted --targets "$S/targets" --no-ui --snapshot off -o "$S/out" -E 1000 >"$S/said" 2>&1 </dev/null &
             pid=$!
             if ! came $phase $pid; then
                 bad "the phase never came"
@@ -278,7 +278,7 @@ row_signals() {
             wait $pid
             code=$?
             case $phase in
-            set-up) check 1 "ended by the user" ;;
+            set-up) check 0 "ended in set-up, as asked" ;;
             learn) check 0 "ended before the first sequence was tested: nothing is kept" ;;
             *) check 0 "ended by the user" ;;
             esac

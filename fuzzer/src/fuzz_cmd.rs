@@ -93,7 +93,9 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o.strategy = args.strategy;
     o.faults = args.faults;
     // The paper starts every cluster anew.
-    if args.setup.snapshot != UseSnapshots::Off && !args.setup.paper && args.cold_share < 1.0 {
+    // And the classes of a start are seen at a start.
+    let cold = args.setup.paper || args.dump_classes.is_some() || args.cold_share >= 1.0;
+    if args.setup.snapshot != UseSnapshots::Off && !cold {
         o.starts = Starts {
             snapshots: SNAPSHOTS,
             cold_share: args.cold_share,

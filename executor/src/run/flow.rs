@@ -89,8 +89,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
 
     fn phases(&mut self, sequence: &FaultSequence, check_map: bool) -> Result<Went, RunError> {
         if self.drive.cluster.workload.is_some() {
-            // Restored: it serves, and its clients are connected.
-            self.drive.enter(Phase::Setup);
+            self.go_on()?;
         } else {
             if self.boot(sequence, Boot::Each)? == Went::Ends {
                 return Ok(Went::Ends);
@@ -119,6 +118,20 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         let soon = self.drive.now() + 500 * MS;
         self.drive.until(soon, |d| d.workload_gone.is_some())?;
         Ok(Went::On)
+    }
+
+    /// Restored: it serves, its roles are known, and its clients are connected.
+    fn go_on(&mut self) -> Result<(), RunError> {
+        self.drive.enter(Phase::Setup);
+        // What copying and restoring took is no stall of the test.
+        self.stalls();
+        let nodes = self.drive.cluster.nodes.iter();
+        let nodes: Vec<_> = nodes.map(|n| (n.name.clone(), n.role.clone())).collect();
+        for (node, role) in nodes {
+            self.drive.controller.set_role(&node, role.as_deref());
+            self.drive.see(Seen::Joined { node })?;
+        }
+        Ok(())
     }
 
     /// Time since the last call, ms.

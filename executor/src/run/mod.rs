@@ -213,7 +213,7 @@ impl Runner {
         let mut product = RunProduct {
             record: RunRecord {
                 version: RECORD_VERSION,
-                seed: restored.as_ref().map_or(options.seed, |(s, _)| s.seed),
+                seed: options.seed,
                 sequence: Some(sequence.clone()),
                 warnings: cold
                     .map(|why| format!("started cold: {why}"))
@@ -257,7 +257,8 @@ impl Runner {
 
     /// A slot for the sequence, with the cluster of its snapshot where that can be had.
     fn begin(&self, sequence: &FaultSequence, options: &RunOptions) -> Result<Begun, RunError> {
-        let mut cold = None;
+        let mut cold = (sequence.start != StartState::Cold && !options.restorable())
+            .then(|| "the classes of a start are written out, or it is without agent".to_owned());
         if let StartState::Snapshot(number) = sequence.start
             && options.restorable()
             && !sequence.needs_start()
@@ -278,7 +279,7 @@ impl Runner {
                 let began = Instant::now();
                 match snapshots::restore(&snapshot, self.slot_config()) {
                     Ok((slot, processes)) => {
-                        held.worked();
+                        held.worked(number);
                         return Ok(Begun {
                             slot,
                             restored: Some((snapshot, processes)),

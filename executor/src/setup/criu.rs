@@ -72,6 +72,14 @@ pub fn find_or_fetch(cache: &Path, say: &dyn Fn(&str)) -> Result<Criu, SetupErro
         let (program, version) = (old.argv.concat(), old.version);
         say(&format!("{program} is CRIU {version}, which is too old"));
     }
+    own_or_fetch(cache, say)
+}
+
+/// Warren's own copy, fetched if it is not there: for where the system's is new enough and does not work.
+///
+/// # Errors
+/// As [`find_or_fetch`].
+pub fn own_or_fetch(cache: &Path, say: &dyn Fn(&str)) -> Result<Criu, SetupError> {
     let _guard = cache::lock(cache, "criu")?;
     // Another process may have done it while we waited.
     match own(cache)? {

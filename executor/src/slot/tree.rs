@@ -171,7 +171,7 @@ impl Trees {
             Wait::Restore { launcher } if ok => {
                 // With it gone its children are ours: we reap them, and tell how they ended.
                 let _ = kill(Pid::from_raw(launcher), Signal::SIGKILL);
-                self.waits.insert(launcher, (id, Wait::LauncherGone));
+                self.wait(launcher, id, Wait::LauncherGone);
                 None
             }
             Wait::Restore { .. } => Some((id, Err(last_words("restore", status)))),
@@ -222,7 +222,7 @@ fn last_words(what: &str, status: Option<i32>) -> String {
     let log = Path::new(ROOT).join(WORK).join(format!("{what}.log"));
     let text = fs::read(&log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let ended = || format!("ended after {} s", LIMIT.as_secs());
+    let ended = || format!("ended by a signal, ours after {} s", LIMIT.as_secs());
     let how = status.map_or_else(ended, |s| format!("exit status {s}"));
     format!("CRIU could not {what} ({how}): {}", errors(&text))
 }
@@ -273,7 +273,7 @@ mod tests {
             Some((1, Ok(Reply::Dumped)))
         ));
         let failed = trees.reaped(6, None);
-        assert!(matches!(failed, Some((2, Err(why))) if why.contains("ended after 10 s")));
+        assert!(matches!(failed, Some((2, Err(why))) if why.contains("ours after 10 s")));
         trees
             .waits
             .insert(8, (3, Wait::Restore { launcher: i32::MAX }));

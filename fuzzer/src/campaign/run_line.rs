@@ -30,6 +30,10 @@ pub struct RunLine<'a> {
     pub at_ms: u64,
     /// Kinds asked for, `crash+reboot`.
     pub kinds: String,
+    /// Where it really began: `cold`, `snapshot-1`.
+    pub start: String,
+    /// Why it began cold although it was to begin from a snapshot.
+    pub cold: Option<&'a str>,
     pub asked: usize,
     pub injected: usize,
     pub reason: Option<&'a str>,
@@ -81,6 +85,14 @@ impl<'a> RunLine<'a> {
                 .sequence
                 .as_ref()
                 .map_or_else(String::new, super::names::op),
+            start: record
+                .sequence
+                .as_ref()
+                .map_or_else(String::new, |s| s.start.to_string()),
+            cold: record
+                .warnings
+                .iter()
+                .find_map(|w| w.strip_prefix("started cold: ")),
             asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
             injected: record.injected.len(),
             reason: not.map(|n| n.reason.as_str()),

@@ -7,8 +7,9 @@ use crate::cli::exit::CliError;
 use std::path::{Path, PathBuf};
 use warren_executor::prepare::{PrepareOptions, Prepared};
 use warren_executor::run::{Runner, RunnerConfig};
-use warren_executor::setup::{criu, stopped};
-use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3};
+use warren_executor::setup::criu::{self, Criu};
+use warren_executor::setup::{SetupError, stopped};
+use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3, try_snapshot};
 use warren_executor::target::{Target, find_target, load_target};
 use warren_model::{FaultSequence, StartState};
 
@@ -72,7 +73,7 @@ impl Session {
             (UseSnapshots::Off, _) => return Ok(()),
             (_, Level::Root) => {
                 let say = |line: &str| eprintln!("warren: {line}");
-                criu::find_or_fetch(self.prepared.cache(), &say).map_err(|e| e.to_string())
+                self.criu(&say).map_err(|e| e.to_string())
             }
             (_, level) => Err(format!(
                 "snapshots need isolation level 1 (root), this is {level}"
@@ -91,6 +92,25 @@ impl Session {
             Err(why) => eprintln!("warren: every run starts cold: {why}"),
         }
         Ok(())
+    }
+
+    /// The system's CRIU if it works, else our own.
+    fn criu(&self, say: &dyn Fn(&str)) -> Result<Criu, SetupError> {
+        let cache = self.prepared.cache();
+        let found = criu::find_or_fetch(cache, say)?;
+        if found.private {
+            return Ok(found);
+        }
+        match try_snapshot(&self.exe, &found.argv) {
+            Ok(_) => Ok(found),
+            Err(why) => {
+                say(&format!(
+                    "{} does not work here: {why}",
+                    found.argv.concat()
+                ));
+                criu::own_or_fetch(cache, say)
+            }
+        }
     }
 
     /// The same, if one of these sequences starts from a snapshot.

@@ -119,7 +119,9 @@ where
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
 
-    let learned = if session.learnt.done {
+    // Roots of snapshots may be missing: they did not work, or were not wanted, before.
+    let whole = session.learnt.roots > session.options.starts.snapshots;
+    let learned = if session.learnt.done && whole {
         Ok(())
     } else {
         learn(

@@ -51,7 +51,7 @@ where
     if session.learnt.roots > 0 {
         snapshots(session, fuzzer, executor, state, manager, judge)?;
     }
-    if !session.stopping() {
+    if !session.stopping() && !session.learnt.done {
         session.learning = session.learning_so_far();
         session.learnt.done = true;
         session.commit_whole(state)?;

@@ -10,7 +10,7 @@ use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
-use crate::campaign::{Figures, Folder, KeptFinding, RunLine, folder};
+use crate::campaign::{Figures, Folder, KeptFinding, RunLine, RunRole, folder};
 use crate::search::Queue;
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
@@ -68,6 +68,8 @@ pub struct Session {
     pub redo: Redo,
     pub news: News,
     pub templates: usize,
+    /// Reasons for cold starts that were said.
+    cold_said: BTreeSet<String>,
     /// Runs that Ctrl-C cut off: one at most, and a second one in a confirmation.
     pub cut_off: u64,
     pub store: Option<Store>,
@@ -103,6 +105,7 @@ impl Session {
             counts: Counts::default(),
             findings: Vec::new(),
             standing: BTreeSet::new(),
+            cold_said: BTreeSet::new(),
             durable_due: BTreeSet::new(),
             fault_free_stacks: BTreeSet::new(),
             root: Trace::default(),
@@ -235,6 +238,16 @@ impl Session {
             self.counts.stopped += 1;
             self.redo.line = line.to_text();
             return Ok(());
+        }
+        if let Some(why) = line.cold.filter(|_| line.role != RunRole::Learning) {
+            if self.options.starts.required {
+                return Err(FuzzError::Cluster(format!(
+                    "--snapshot require: a run could not start from its snapshot: {why}"
+                )));
+            }
+            if self.cold_said.insert(why.to_owned()) {
+                self.say(format!("runs from snapshots start cold: {why}"));
+            }
         }
         self.counts.slowest_ms = self.counts.slowest_ms.max(line.times_ms.total);
         self.counts.voids += u64::from(line.void.is_some());

@@ -221,6 +221,8 @@ where
                     "a fault-free run from snapshot {number} is not usable: {wrong}"
                 ));
                 why = wrong;
+                // Before the next run's line.
+                session.commit_whole(state)?;
             }
         }
     }

@@ -98,7 +98,9 @@ fn a_restored_tree_goes_on_where_it_was() {
             .unwrap()
             .expect("killed");
         assert!(exit.by_us && exit.name == "echo");
-        assert!(exit.t_ns >= dumped_ns, "on the slot's own clock");
+        // The machine's clock is far ahead of it by now.
+        let now = slot.now_ns();
+        assert!((dumped_ns..=now).contains(&exit.t_ns), "the slot's clock");
         let exit = slot
             .wait_exit(&processes[1], Instant::now() + 5000 * MS)
             .unwrap()
@@ -106,7 +108,7 @@ fn a_restored_tree_goes_on_where_it_was() {
         assert!(!exit.by_us && exit.name == "talk" && exit.status.is_some());
         slot.close().unwrap();
         if round == 0 {
-            std::thread::sleep(500 * MS);
+            std::thread::sleep(3000 * MS);
         }
     }
 

@@ -34,9 +34,11 @@ pub(super) fn make(
     let options = RunOptions {
         // Told apart from each other, and the same again when the campaign's seed is.
         seed: asked.seed ^ u64::from(number) << 56,
-        limit: 2 * patience + Duration::from_secs(5),
+        // Of the runs to come: the workload has its own limits from it.
+        limit: asked.limit,
         plain_ops: asked.plain_ops,
         stop: asked.stop.clone(),
+        give_up: asked.give_up.clone(),
         progress: asked.progress.clone(),
         ..RunOptions::default()
     };
@@ -48,6 +50,8 @@ pub(super) fn make(
     let slot = Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?;
     let mut product = RunProduct::default();
     let snapshot = runner.with_drive(&slot, &sequence, &options, Start::Boot, began, |drive| {
+        let own = 2 * patience + Duration::from_secs(5);
+        drive.deadline = drive.now() + u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
         let went = {
             // Each number has another leader, where there are as many nodes to come late.
             let late = usize::from(number.saturating_sub(1));
@@ -63,6 +67,13 @@ pub(super) fn make(
         }
         Flow::new(drive, &mut product).ask_roles()?;
         let cluster = &*drive.cluster;
+        // Nobody is told of ends before a restore, and a zombie would be restored as one.
+        if cluster.launched_died() {
+            return Err(RunError::io(
+                "making a snapshot",
+                "a process of the cluster ended by itself",
+            ));
+        }
         let launcher = cluster
             .launcher
             .ok_or_else(|| RunError::io("making a snapshot", "the cluster has no launcher"))?;
@@ -94,7 +105,6 @@ pub(super) fn make(
             nodes,
             dumped_ns,
             made: Instant::now(),
-            seed: options.seed,
         })
     })?;
     keep(&slot, folder).map_err(|e| RunError::io("keeping the files of a snapshot", e))?;

@@ -23,8 +23,10 @@ use warren_model::StackId;
 
 /// A snapshot older than this is made anew: what it restores finds the wall clock ahead by its age.
 const MAX_AGE: Duration = Duration::from_secs(600);
-/// Making one fails so often in a row before snapshots are given up.
+/// Making or restoring one fails so often in a row before it is left alone for a while.
 const MAX_FAILURES: u32 = 2;
+/// So long: a machine that was busy may not be later, and each try takes seconds.
+const PAUSE: Duration = Duration::from_secs(300);
 /// Memory that must be free before one is made, bytes.
 const LEAST_FREE: u64 = 2 << 30;
 /// Of the memory that is free, what all snapshots together may take.
@@ -49,8 +51,6 @@ pub(super) struct Snapshot {
     /// The slot's clock at the dump.
     dumped_ns: u64,
     made: Instant,
-    /// Of the workload that is in it.
-    pub seed: u64,
 }
 
 /// A node at the moment of the dump.
@@ -64,14 +64,28 @@ pub(super) struct NodeAt {
 /// stale.
 type MadeWith = (usize, Vec<StackId>, Option<u32>);
 
+/// What went wrong with one number, in a row.
+#[derive(Clone, Debug)]
+struct Trouble {
+    failures: u32,
+    last: Instant,
+    why: String,
+}
+
+impl Trouble {
+    /// Why it is left alone now.
+    fn pause(&self) -> Option<String> {
+        let left_alone = self.failures >= MAX_FAILURES && self.last.elapsed() < PAUSE;
+        left_alone.then(|| self.why.clone())
+    }
+}
+
 /// The snapshots of one runner.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     held: BTreeMap<u8, Arc<Snapshot>>,
     made_with: Option<MadeWith>,
-    failures: u32,
-    /// Why there are none any more.
-    off: Option<String>,
+    troubles: BTreeMap<u8, Trouble>,
     folders: u64,
     /// Last in drop order: nobody uses its files then.
     keeper: Option<Slot>,
@@ -91,9 +105,6 @@ impl Snapshots {
         let Some(criu) = &runner.config.criu else {
             return Ok(Err("snapshots are off".into()));
         };
-        if let Some(why) = &self.off {
-            return Ok(Err(why.clone()));
-        }
         let with = (
             runner.config.map_size,
             runner.config.background.clone(),
@@ -110,9 +121,14 @@ impl Snapshots {
             self.forget(number);
         }
         loop {
+            if let Some(why) = self.troubles.get(&number).and_then(Trouble::pause) {
+                return Ok(Err(why));
+            }
+            if let Some(why) = too_little(free_memory()) {
+                return Ok(Err(why));
+            }
             match self.make(runner, criu, number, options) {
                 Ok(snapshot) => {
-                    self.failures = 0;
                     let snapshot = Arc::new(snapshot);
                     self.held.insert(number, Arc::clone(&snapshot));
                     return Ok(Ok(snapshot));
@@ -122,10 +138,7 @@ impl Snapshots {
                 }
                 // The run, which starts cold now, ends at once, as runs do then.
                 Err(e) if options.to_end() => return Ok(Err(e.to_string())),
-                Err(e) => self.failed(&e.to_string()),
-            }
-            if let Some(why) = &self.off {
-                return Ok(Err(why.clone()));
+                Err(e) => self.failed(number, &e.to_string()),
             }
         }
     }
@@ -137,18 +150,6 @@ impl Snapshots {
         number: u8,
         options: &RunOptions,
     ) -> Result<Snapshot, RunError> {
-        if let Some(free) = free_memory()
-            && free < LEAST_FREE
-        {
-            return Err(RunError::io(
-                "a snapshot",
-                format!(
-                    "{} MiB of memory are free, {} are wanted",
-                    free >> 20,
-                    LEAST_FREE >> 20
-                ),
-            ));
-        }
         let keeper = match &mut self.keeper {
             Some(keeper) if keeper.lost().is_none() => keeper,
             none => none.insert(open_keeper(&runner.config)?),
@@ -163,24 +164,25 @@ impl Snapshots {
         made
     }
 
-    /// A restore did not work: the snapshot is of no use, and neither are others if that goes on.
+    /// A restore did not work: the snapshot is of no use.
     pub fn failed_restore(&mut self, number: u8, why: &str) {
         self.forget(number);
-        self.failed(why);
+        self.failed(number, why);
     }
 
-    /// A run went on from a restored cluster.
-    pub fn worked(&mut self) {
-        self.failures = 0;
+    /// A run went on from this one, restored. That it could be made is no proof.
+    pub fn worked(&mut self, number: u8) {
+        self.troubles.remove(&number);
     }
 
-    fn failed(&mut self, why: &str) {
-        self.failures += 1;
-        if self.failures >= MAX_FAILURES {
-            self.off = Some(format!("snapshots do not work here: {why}"));
-            self.forget_all();
-            self.keeper = None;
-        }
+    fn failed(&mut self, number: u8, why: &str) {
+        let failures = self.troubles.get(&number).map_or(0, |t| t.failures);
+        let trouble = Trouble {
+            failures: failures + 1,
+            last: Instant::now(),
+            why: why.to_owned(),
+        };
+        self.troubles.insert(number, trouble);
     }
 
     fn forget(&mut self, number: u8) {
@@ -214,10 +216,20 @@ fn sizes(folder: &Path) -> std::io::Result<BTreeMap<String, u64>> {
         .collect()
 }
 
-/// Bytes of the pages that are not kept: a restored run has a trace and coverage of its own.
+/// Too little memory for one more. This says nothing against the next time.
+fn too_little(free: Option<u64>) -> Option<String> {
+    let free = free.filter(|free| *free < LEAST_FREE)?;
+    Some(format!(
+        "{} MiB of memory are free, a snapshot wants {}",
+        free >> 20,
+        LEAST_FREE >> 20
+    ))
+}
+
+/// Bytes of the pages that are not kept: a restored run has a trace of its own. Its coverage goes on, as each JVM's own memory of what
+/// it has marked does.
 fn blank(page: &str) -> Option<Range<u64>> {
     match page {
-        "cov.map" | "state.map" => Some(0..u64::MAX),
         name if name.starts_with("node-") => Some(crate::link::EVENTS_REGION),
         _ => None,
     }
@@ -236,20 +248,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snapshots_are_given_up_after_failures_in_a_row() {
+    fn a_number_that_fails_again_and_again_is_left_alone_and_no_other() {
         let mut s = Snapshots::default();
-        s.failed("a");
-        s.worked();
+        let paused = |s: &Snapshots, k| s.troubles.get(&k).and_then(Trouble::pause);
+        s.failed(1, "a");
+        assert_eq!(paused(&s, 1), None, "once more at once");
+        // A make that works between two restores that do not is no success.
         s.failed_restore(1, "b");
-        assert_eq!(s.off, None);
-        s.failed("c");
-        assert_eq!(s.off.as_deref(), Some("snapshots do not work here: c"));
+        assert_eq!(paused(&s, 1).as_deref(), Some("b"));
+        assert_eq!(paused(&s, 2), None);
+        if let Some(t) = s.troubles.get_mut(&1) {
+            t.last -= PAUSE;
+        }
+        assert_eq!(paused(&s, 1), None, "after the pause it is tried again");
+        s.failed(1, "c");
+        assert_eq!(paused(&s, 1).as_deref(), Some("c"), "and left alone again");
+        s.worked(1);
+        assert_eq!(paused(&s, 1), None);
+        assert!(too_little(Some(1 << 30)).is_some_and(|why| why.contains("1024 MiB")));
+        assert_eq!(too_little(Some(3 << 30)), None);
+        assert_eq!(too_little(None), None);
     }
 
     #[test]
-    fn a_restored_run_has_its_own_trace_and_coverage() {
+    fn a_restored_run_has_its_own_trace() {
         assert_eq!(blank("run.page"), None);
-        assert_eq!(blank("cov.map"), Some(0..u64::MAX));
+        assert_eq!(blank("cov.map"), None);
         let events = blank("node-zk1.page").unwrap();
         assert_eq!((events.start, events.end), (1 << 20, (1 << 20) + (4 << 20)));
         assert!(free_memory().unwrap() > 0);

@@ -107,3 +107,40 @@ fn the_baseline_draws_where_to_begin() {
     assert_eq!(seen.len(), 3, "{seen:?}");
     assert!(seen.values().all(|n| *n > 3), "{seen:?}");
 }
+
+#[test]
+fn a_run_that_falls_back_is_said_once_and_require_ends_the_campaign() {
+    let fall_back = || -> Tweak {
+        Box::new(|run, input, _, product| {
+            let record = &mut product.record;
+            if run > 12 && input.start != StartState::Cold {
+                record.warnings.push("started cold: no memory".into());
+                for s in [&mut record.sequence, &mut record.matched]
+                    .into_iter()
+                    .flatten()
+                {
+                    s.start = StartState::Cold;
+                }
+            }
+        })
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let options = starting(dir.path(), 2, 0.1, 20);
+    let screen = options.snapshot.clone();
+    fuzz(Sim::new(5, 2), options, fall_back());
+    let lines = screen.drain_lines();
+    let said = lines.iter().filter(|l| l.contains("start cold: no memory"));
+    assert_eq!(said.count(), 1, "{lines:?}");
+    let text = std::fs::read_to_string(dir.path().join("default/runs.jsonl")).unwrap();
+    assert!(text.contains("\"start\":\"snapshot-2\"") && text.contains("\"cold\":\"no memory\""));
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut required = starting(dir.path(), 2, 0.1, 20);
+    required.starts.required = true;
+    let (e, judge) = executor(Sim::new(5, 2), fall_back());
+    let error = campaign(required, e, &judge).unwrap_err().to_string();
+    assert!(
+        error.contains("--snapshot require") && error.contains("no memory"),
+        "{error}"
+    );
+}
