@@ -137,7 +137,7 @@ fn snapshots(exe: &Path, levels: &[LevelReport]) -> Check {
         Check::missing(
             "snapshots",
             found,
-            &format!("every run starts cold: {follows}"),
+            format!("every run starts cold: {follows}"),
         )
     };
     if !levels.iter().any(|l| l.level == Level::Root && l.ok) {

@@ -40,7 +40,7 @@ pub(super) fn take_in<E>(
         .learn_fault_free(run.product());
     state
         .metadata_or_insert_with(KnownSlots::new)
-        .learn(&observers.0.to_slice());
+        .learn(observers.0.to_slice());
     session.fault_free_stacks.extend(test_stacks(run.trace()));
 }
 
