@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ pub struct Slot {
     inside_root: PathBuf,
     inside_shm: PathBuf,
     second: u8,
-    clock_offset: i64,
+    clock_offset: AtomicI64,
     cuts: Result<(), String>,
     notes: Vec<String>,
     shared: Arc<Shared>,
@@ -115,7 +116,7 @@ impl Slot {
             inside_root,
             inside_shm,
             second,
-            clock_offset: config.clock_offset.unwrap_or(0),
+            clock_offset: AtomicI64::new(config.clock_offset.unwrap_or(0)),
             cuts,
             notes,
             shared,
@@ -156,7 +157,7 @@ impl Slot {
     /// The slot's CLOCK_MONOTONIC, ns: the one clock of everything in it, and of whoever deals with it. A restored slot's is not
     /// the machine's.
     pub fn now_ns(&self) -> u64 {
-        super::now_ns().saturating_add_signed(self.clock_offset)
+        super::now_ns().saturating_add_signed(self.clock_offset.load(Ordering::SeqCst))
     }
 
     /// Whether [`Slot::cut`] works here, by the trial made at open; else why not.
@@ -265,9 +266,10 @@ impl Slot {
                 .map(|(pid, name, _)| (*pid, name.clone()))
                 .collect(),
         };
-        let Reply::Restored = self.ask(request, &doing, CRIU_PATIENCE)?.0 else {
+        let Reply::Restored { clock_offset } = self.ask(request, &doing, CRIU_PATIENCE)?.0 else {
             return Err(odd(doing()));
         };
+        self.clock_offset.store(clock_offset, Ordering::SeqCst);
         processes
             .iter()
             .map(|(pid, name, t)| self.adopt(name, *pid, *t))

@@ -44,7 +44,9 @@ enum Wait {
     Restore {
         launcher: i32,
     },
-    LauncherGone,
+    LauncherGone {
+        clock_offset: i64,
+    },
 }
 
 /// CRIU's runs, and the folder of its images.
@@ -169,13 +171,17 @@ impl Trees {
             Wait::Dump if ok => Some((id, Ok(Reply::Dumped))),
             Wait::Dump => Some((id, Err(last_words("dump", status)))),
             Wait::Restore { launcher } if ok => {
+                let clock_offset = match join_clock(launcher) {
+                    Ok(offset) => offset,
+                    Err(why) => return Some((id, Err(why))),
+                };
                 // With it gone its children are ours: we reap them, and tell how they ended.
                 let _ = kill(Pid::from_raw(launcher), Signal::SIGKILL);
-                self.wait(launcher, id, Wait::LauncherGone);
+                self.wait(launcher, id, Wait::LauncherGone { clock_offset });
                 None
             }
             Wait::Restore { .. } => Some((id, Err(last_words("restore", status)))),
-            Wait::LauncherGone => Some((id, Ok(Reply::Restored))),
+            Wait::LauncherGone { clock_offset } => Some((id, Ok(Reply::Restored { clock_offset }))),
         }
     }
 }
@@ -215,6 +221,29 @@ fn keep_open(fd: RawFd) -> std::io::Result<()> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
+}
+
+/// CRIU gives a tree a time namespace of its own, in which CLOCK_MONOTONIC goes on from the dump to the nanosecond. We join it, and
+/// with us all that we start: one clock for the whole slot. Returns how far it is ahead of the machine's, ns.
+fn join_clock(launcher: i32) -> Result<i64, String> {
+    let place = format!("/proc/{launcher}/ns/time");
+    let file = fs::File::open(&place).map_err(|e| format!("opening {place}: {e}"))?;
+    // SAFETY: a system call on an open descriptor; this process has one thread.
+    if unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWTIME) } != 0 {
+        let e = std::io::Error::last_os_error();
+        return Err(format!("joining the clock of the restored tree: {e}"));
+    }
+    let place = format!("/proc/{launcher}/timens_offsets");
+    let text = fs::read_to_string(&place).map_err(|e| format!("reading {place}: {e}"))?;
+    offset_of(&text).ok_or_else(|| format!("{place}: no offset in `{}`", text.trim()))
+}
+
+/// `monotonic <s> <ns>`, where ns are never negative.
+fn offset_of(text: &str) -> Option<i64> {
+    let line = text.lines().find_map(|l| l.strip_prefix("monotonic"))?;
+    let mut words = line.split_whitespace().map(str::parse::<i64>);
+    let (seconds, ns) = (words.next()?.ok()?, words.next()?.ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
 /// What CRIU's log says of its failure.
@@ -257,6 +286,23 @@ mod tests {
     }
 
     #[test]
+    fn offsets_are_read_as_the_kernel_writes_them() {
+        for (text, want) in [
+            (
+                "monotonic          -5 524627769\nboottime -5 1\n",
+                Some(-4_475_372_231),
+            ),
+            ("monotonic 0 0\n", Some(0)),
+            ("monotonic 2 7\n", Some(2_000_000_007)),
+            ("boottime 1 1\n", None),
+            ("monotonic 1\n", None),
+            ("", None),
+        ] {
+            assert_eq!(offset_of(text), want, "{text}");
+        }
+    }
+
+    #[test]
     fn requests_are_answered_when_what_they_wait_for_has_ended() {
         let mut trees = Trees::new(None);
         assert!(
@@ -274,16 +320,11 @@ mod tests {
         ));
         let failed = trees.reaped(6, None);
         assert!(matches!(failed, Some((2, Err(why))) if why.contains("ours after 10 s")));
-        trees
-            .waits
-            .insert(8, (3, Wait::Restore { launcher: i32::MAX }));
-        assert!(
-            trees.reaped(8, Some(0)).is_none(),
-            "the launcher comes first"
-        );
+        let gone = Wait::LauncherGone { clock_offset: -3 };
+        trees.waits.insert(9, (3, gone));
         assert!(matches!(
-            trees.reaped(i32::MAX, None),
-            Some((3, Ok(Reply::Restored)))
+            trees.reaped(9, None),
+            Some((3, Ok(Reply::Restored { clock_offset: -3 })))
         ));
     }
 }

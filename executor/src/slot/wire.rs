@@ -86,7 +86,10 @@ pub(super) enum Reply {
         processes: Vec<(i32, u64)>,
     },
     Dumped,
-    Restored,
+    /// How far the tree's CLOCK_MONOTONIC, which is init's too from now on, is ahead of the machine's, ns.
+    Restored {
+        clock_offset: i64,
+    },
     Pidfd,
     Closing,
 }

@@ -91,6 +91,19 @@ fn a_restored_tree_goes_on_where_it_was() {
         assert_eq!(all, expected, "nothing said twice, nothing lost");
         assert!(slot.now_ns() > dumped_ns && slot.now_ns() < dumped_ns + 60_000_000_000);
 
+        // One clock for what was restored and what is started now.
+        let clocks = format!(
+            "readlink /proc/self/ns/time /proc/{}/ns/time /proc/1/ns/time",
+            processes[0].pid_inside
+        );
+        let started = slot.spawn(&spec(&slot, "clocks", &["/bin/sh", "-c", &clocks]));
+        slot.wait_exit(&started.unwrap(), Instant::now() + 5000 * MS)
+            .unwrap()
+            .unwrap();
+        let text = output(&slot, "clocks");
+        let names: BTreeSet<&str> = text.lines().collect();
+        assert_eq!((text.lines().count(), names.len()), (3, 1), "{text}");
+
         // They are init's own now: their ends are told, ours and theirs.
         processes[0].kill();
         let exit = slot
