@@ -61,7 +61,7 @@ def left():
         return len(subprocess.run(command, shell=True, capture_output=True, text=True).stdout.split("\n")) - 1
     free = [l for l in open("/proc/meminfo") if l.startswith("MemAvailable")][0].split()[1]
     return {
-        "processes": count("ps --ppid 2 -p 2 --deselect -o pid=")  # without those of the kernel,
+        "processes": count("ps --ppid 2 -p 2 --deselect -o pid="),  # without those of the kernel
         "mounts": count("cat /proc/mounts"),
         "namespaces": count("lsns -n -o NS 2>/dev/null"),
         "SysV segments": count("ipcs -m | tail -n +4 | grep ."),
