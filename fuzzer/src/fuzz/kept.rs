@@ -102,6 +102,13 @@ pub fn take_entry(state: &State, id: CorpusId) -> Result<(String, String), FuzzE
     ))
 }
 
+/// What the score needs to know of a kept run.
+pub fn info_of(state: &State, id: CorpusId) -> Result<KeptInfo, FuzzError> {
+    let testcase = state.corpus().get(id)?.borrow();
+    let info = testcase.metadata_map().get::<KeptInfo>();
+    Ok(info.cloned().unwrap_or_default())
+}
+
 /// Slots of this map that nobody knows yet.
 pub fn unknown_slots(state: &State, map: &[u8]) -> Vec<u32> {
     let known = state.metadata_map().get::<KnownSlots>();

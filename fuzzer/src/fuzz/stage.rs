@@ -3,7 +3,7 @@
 
 use super::confirm;
 use super::drive::{Drive, Observers};
-pub use super::kept::{add_seed, drawing, identity, seed_of, take_entry, test_stacks};
+pub use super::kept::{add_seed, drawing, identity, info_of, seed_of, take_entry, test_stacks};
 use super::kept::{parent_stacks, park, unknown_slots, unpark};
 use super::options::FuzzError;
 use super::saved::Job;
@@ -13,17 +13,17 @@ use super::{State, StrategyKind};
 use crate::campaign::state::hook;
 use crate::campaign::{RunLine, RunRole, StoredRun};
 use crate::search::{NextRun, Pick, Queue, random_points};
-use libafl::corpus::{Corpus, CorpusId};
+use libafl::corpus::CorpusId;
 use libafl::executors::{ExitKind, HasObservers};
 use libafl::fuzzer::{ExecuteInputResult, ExecutesInput, ExecutionProcessor};
 use libafl::stages::{Restartable, Stage};
-use libafl::state::{HasCorpus, HasExecutions, HasRand};
+use libafl::state::{HasExecutions, HasRand};
 use libafl::{Error, HasMetadata};
 use libafl_bolts::ToSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
-use warren_feedback::{Judge, KeptInfo, KnownSlots, RunObserver};
+use warren_feedback::{Judge, KnownSlots, RunObserver};
 use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, StartState, Verdict};
 
 /// A void run is repeated so often.
@@ -406,14 +406,7 @@ impl FuzzStage {
         }
         let mut new_slots = 0;
         if let Some(id) = kept {
-            let info = state
-                .corpus()
-                .get(id)?
-                .borrow()
-                .metadata_map()
-                .get::<KeptInfo>()
-                .cloned()
-                .unwrap_or_default();
+            let info = info_of(state, id)?;
             new_slots = info.new_slots;
             session.redo.queue = Some(take_entry(state, id)?);
             session.news.matched.push(info.matched);

@@ -8,19 +8,19 @@ use super::learn::{MAY_FAIL, unusable, words};
 use super::options::FuzzError;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
-use super::stage::{add_seed, drawing, execute, line, set_options, take_entry, test_stacks};
+use super::stage::{
+    add_seed, drawing, execute, info_of, line, set_options, take_entry, test_stacks,
+};
 use super::{State, StrategyKind};
 use crate::campaign::RunRole;
 use crate::search::children::serving_since;
 use libafl::HasMetadata;
-use libafl::corpus::Corpus;
 use libafl::executors::{ExitKind, HasObservers};
 use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
-use libafl::state::HasCorpus;
 use libafl_bolts::ToSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use warren_feedback::{Judge, KeptInfo, KnownSlots, coverage::slots_set};
+use warren_feedback::{Judge, KnownSlots, coverage::slots_set};
 use warren_model::{FaultSequence, StartState};
 
 /// What the fault-free run in the observers shows is ordinary from now on.
@@ -78,14 +78,7 @@ where
         }
         StrategyKind::RandomPoints => {}
         StrategyKind::CrashFuzz => {
-            let info = state
-                .corpus()
-                .get(id)?
-                .borrow()
-                .metadata_map()
-                .get::<KeptInfo>()
-                .cloned()
-                .unwrap_or_default();
+            let info = info_of(state, id)?;
             let shape = executor.shape().clone();
             let drawing = drawing(session, executor, &shape);
             let stacks = session.fault_free_stacks.clone();
