@@ -30,8 +30,9 @@ const TRIES: usize = 3;
 /// # Errors
 /// Exit 1 when a run could not be made; Ctrl-C ends with what was measured so far and says so.
 pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
-    let session = Session::open(&args.target, &args.setup)?;
+    // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
+    let session = Session::open(&args.target, &args.setup)?;
     let mut runner = session.runner(1)?;
     session.use_snapshots(&mut runner)?;
     let mut samples = Samples::default();
@@ -40,16 +41,16 @@ pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
             break;
         }
         eprintln!("warren: pair {k} of {}", args.runs);
-        let plain = plain_run(&runner, false, args.seed)?;
-        let agent = plain_run(&runner, true, args.seed)?;
-        samples.pairs.push((plain, agent));
+        let plain = plain_run(&runner, false, args.seed, &interrupt)?;
+        let agent = plain_run(&runner, true, args.seed, &interrupt)?;
+        samples.pairs.extend(plain.zip(agent));
     }
     for k in 1..=args.runs {
         if interrupt.asked() || runner.config().criu.is_none() {
             break;
         }
         eprintln!("warren: restored run {k} of {}", args.runs);
-        match restored_run(&runner, args.seed)? {
+        match restored_run(&runner, args.seed, &interrupt)? {
             Ok(run) => samples.restored.push(run),
             Err(why) => {
                 eprintln!("warren: not measured: {why}");
@@ -83,18 +84,28 @@ pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
     Ok(Exit::End)
 }
 
-/// One fault-free run without sleeps: launch to ready, connect, the operations.
-fn plain_run(runner: &Runner, agent: bool, seed: u64) -> Result<PlainRun, CliError> {
+/// One fault-free run without sleeps: launch to ready, connect, the operations. None: an end was asked for meanwhile.
+fn plain_run(
+    runner: &Runner,
+    agent: bool,
+    seed: u64,
+    interrupt: &Interrupt,
+) -> Result<Option<PlainRun>, CliError> {
     let sequence = FaultSequence::empty(&runner.prepared().target().name);
     let options = RunOptions {
         seed,
         agent,
         plain_ops: Some(PLAIN_OPS),
+        stop: interrupt.flag(),
         ..RunOptions::default()
     };
     let mut why = String::new();
     for _ in 0..TRIES {
-        let product = runner.run(&sequence, &options).map_err(CliError::setup)?;
+        let made = runner.run(&sequence, &options);
+        if interrupt.asked() {
+            return Ok(None);
+        }
+        let product = made.map_err(CliError::setup)?;
         let r = &product.record;
         let wrong = r
             .void
@@ -102,7 +113,7 @@ fn plain_run(runner: &Runner, agent: bool, seed: u64) -> Result<PlainRun, CliErr
             .or_else(|| r.workload_error.clone())
             .or_else(|| r.timed_out.then(|| "it passed its limit".to_owned()));
         match wrong {
-            None => return Ok(PlainRun::of(r)),
+            None => return Ok(Some(PlainRun::of(r))),
             Some(w) => why = w,
         }
     }
@@ -113,7 +124,11 @@ fn plain_run(runner: &Runner, agent: bool, seed: u64) -> Result<PlainRun, CliErr
 }
 
 /// A fault-free run without sleeps that starts from a snapshot; else why there is none.
-fn restored_run(runner: &Runner, seed: u64) -> Result<Result<RestoredRun, String>, CliError> {
+fn restored_run(
+    runner: &Runner,
+    seed: u64,
+    interrupt: &Interrupt,
+) -> Result<Result<RestoredRun, String>, CliError> {
     let sequence = FaultSequence {
         start: StartState::Snapshot(1),
         ..FaultSequence::empty(&runner.prepared().target().name)
@@ -121,9 +136,14 @@ fn restored_run(runner: &Runner, seed: u64) -> Result<Result<RestoredRun, String
     let options = RunOptions {
         seed,
         plain_ops: Some(PLAIN_OPS),
+        stop: interrupt.flag(),
         ..RunOptions::default()
     };
-    let product = runner.run(&sequence, &options).map_err(CliError::setup)?;
+    let made = runner.run(&sequence, &options);
+    if interrupt.asked() {
+        return Ok(Err("ended by Ctrl-C".into()));
+    }
+    let product = made.map_err(CliError::setup)?;
     let cold = product.record.warnings.iter().find(|w| w.contains("cold"));
     Ok(match (cold, RestoredRun::of(&product)) {
         (None, Some(run)) => Ok(run),

@@ -1,17 +1,24 @@
-//! From a target's name and the set-up flags to a runner: what `fuzz`, `replay` and `bench` have in common.
+//! From a target's name and the set-up flags to a runner: what `fuzz`, `replay`, `seed check`, `tmin` and `bench` have in common.
 //!
-//! Reads the description, sets the target up, chooses the isolation level. Says on stderr what takes long. Runs nothing.
+//! Reads the description, sets the target up, chooses the isolation level. Says on stderr what takes long. Makes no run of a sequence.
+//! A wish to end (Ctrl-C, SIGTERM, SIGHUP) that comes meanwhile is exit 0: install [`super::signals`] before [`Session::open`].
 
 use crate::cli::args::{SetupArgs, UseSnapshots};
 use crate::cli::exit::CliError;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use warren_executor::prepare::{PrepareOptions, Prepared};
-use warren_executor::run::{Runner, RunnerConfig};
+use warren_executor::run::{Runner, RunnerConfig, learn_background};
 use warren_executor::setup::criu::{self, Criu};
 use warren_executor::setup::{SetupError, stopped};
 use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3, try_snapshot};
 use warren_executor::target::{Target, find_target, load_target};
+use warren_executor::{RunError, RunOptions};
+use warren_feedback::Judge;
 use warren_model::{FaultSequence, StartState};
+
+/// What is said when set-up was ended before the first run.
+const ENDED: &str = "ended in set-up, as asked: nothing was run, nothing is kept";
 
 /// A target that is set up, and where its runs will live.
 pub struct Session {
@@ -47,7 +54,7 @@ impl Session {
         let prepared = Prepared::new(target, &options).map_err(|e| {
             if stopped() {
                 // What the tool said when it was ended is no news.
-                CliError::ended("ended in set-up, as asked: nothing was run, nothing is kept")
+                CliError::ended(ENDED)
             } else {
                 CliError::setup(e)
             }
@@ -81,11 +88,7 @@ impl Session {
         };
         match found {
             Ok(criu) => runner.config_mut().criu = Some(criu),
-            Err(_) if stopped() => {
-                return Err(CliError::ended(
-                    "ended in set-up, as asked: nothing was run",
-                ));
-            }
+            Err(_) if stopped() => return Err(CliError::ended(ENDED)),
             Err(why) if self.snapshot == UseSnapshots::Require => {
                 return Err(CliError::setup(format!("--snapshot require: {why}")));
             }
@@ -113,20 +116,31 @@ impl Session {
         }
     }
 
-    /// The same, if one of these sequences starts from a snapshot.
+    /// All that runs of these sequences need, whoever asks for them: a runner that knows the target's background stacks and starts
+    /// from snapshots if a sequence does, and the judge. Watches an idle cluster for some seconds when the target is new.
     ///
     /// # Errors
-    /// Exit 1.
-    pub fn snapshots_for<'s>(
+    /// Exit 1; exit 0 when `options.stop` was set meanwhile.
+    pub fn runner_for<'s>(
         &self,
-        runner: &mut Runner,
-        sequences: impl IntoIterator<Item = &'s FaultSequence>,
-    ) -> Result<(), CliError> {
+        sequences: impl IntoIterator<Item = &'s FaultSequence> + Clone,
+        options: &RunOptions,
+    ) -> Result<(Runner, Judge), CliError> {
+        let most = sequences.clone().into_iter().map(|s| s.faults.len()).max();
+        let mut runner = self.runner(most.unwrap_or(0).max(1))?;
         let warm = |s: &FaultSequence| s.start != StartState::Cold;
-        match sequences.into_iter().any(warm) {
-            true => self.use_snapshots(runner),
-            false => Ok(()),
+        if sequences.into_iter().any(warm) {
+            self.use_snapshots(&mut runner)?;
         }
+        let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
+        let background = learn_background(&runner, options).map_err(|e| {
+            match options.stop.load(Ordering::Relaxed) {
+                true => CliError::ended(ENDED),
+                false => failed(&e),
+            }
+        })?;
+        runner.config_mut().background = background;
+        Ok((runner, judge))
     }
 
     /// A runner for sequences of at most so many faults.
@@ -159,6 +173,15 @@ pub fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
     }
     target.exclude.extend(args.exclude.iter().cloned());
     Ok(target)
+}
+
+/// A request that cannot be run is the user's to mend, everything else is set-up.
+#[must_use]
+pub fn failed(e: &RunError) -> CliError {
+    match e {
+        RunError::Illegal { .. } | RunError::WrongTarget { .. } => CliError::usage(e),
+        _ => CliError::setup(e),
+    }
 }
 
 /// The level asked for, if it works; else the best one that does.

@@ -11,16 +11,15 @@ use crate::campaign::Environment;
 use crate::cli::args::ReplayArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::sequence_file::read_sequence;
-use crate::cli::session::{Session, load, reproduce_flags};
+use crate::cli::session::{Session, failed, load, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use flow::{Plan, replay};
 use junit::Junit;
 use std::io::Write;
 use std::time::Duration;
-use warren_executor::run::{check_request, learn_background};
+use warren_executor::RunOptions;
+use warren_executor::run::check_request;
 use warren_executor::target::Target;
-use warren_executor::{RunError, RunOptions};
-use warren_feedback::Judge;
 use warren_model::FaultSequence;
 
 /// Limit of one run without `-t`: there is no median to go by.
@@ -58,25 +57,21 @@ fn made(
     junit: &mut Option<Junit>,
 ) -> Result<Exit, CliError> {
     refuse(sequences, &load(target, &args.setup)?)?;
+    // Before set-up: Maven, too, must be ended when the user asks.
+    let interrupt = Interrupt::install()?;
     let session = Session::open(target, &args.setup)?;
     if let Some(junit) = junit {
         let flags = reproduce_flags(&args.setup);
         let e = Environment::of(&session.prepared, session.level, &session.exe, &flags);
         junit.environment(&e, args.seed);
     }
-    let interrupt = Interrupt::install()?;
-    let most = sequences.iter().map(|(_, s)| s.faults.len()).max();
-    let mut runner = session.runner(most.unwrap_or(0).max(1))?;
-    session.snapshots_for(&mut runner, sequences.iter().map(|(_, s)| s))?;
-    let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
     let base = RunOptions {
         seed: args.seed,
         dump_classes: args.dump_classes.clone(),
         stop: interrupt.flag(),
         ..RunOptions::default()
     };
-    let background = learn_background(&runner, &base).map_err(|e| failed(&e))?;
-    runner.config_mut().background = background;
+    let (runner, judge) = session.runner_for(sequences.iter().map(|(_, s)| s), &base)?;
     let plan = Plan {
         sequences,
         times: args.times,
@@ -139,15 +134,6 @@ fn refuse(sequences: &[(String, FaultSequence)], target: &Target) -> Result<(), 
         })?;
     }
     Ok(())
-}
-
-/// A request that cannot be run is the user's to mend, everything else is set-up.
-#[must_use]
-pub fn failed(e: &RunError) -> CliError {
-    match e {
-        RunError::Illegal { .. } | RunError::WrongTarget { .. } => CliError::usage(e),
-        _ => CliError::setup(e),
-    }
 }
 
 #[cfg(test)]

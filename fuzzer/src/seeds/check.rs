@@ -6,14 +6,14 @@
 use super::{SeedFile, check_seeds, near_lines, nearest, read_seeds, stack_text};
 use crate::cli::args::SeedCheckArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{Session, load};
+use crate::cli::session::{Session, failed, load};
 use crate::cli::signals::Interrupt;
+use crate::replay::LIMIT_MS;
 use crate::replay::report::{Outcome, fault_text};
-use crate::replay::{LIMIT_MS, failed};
 use std::fmt::Write as _;
 use std::time::Duration;
 use warren_executor::RunOptions;
-use warren_executor::run::{Runner, learn_background};
+use warren_executor::run::Runner;
 use warren_feedback::Judge;
 use warren_model::{At, Judgement, RunProduct, Trace};
 
@@ -33,12 +33,9 @@ pub fn run(args: &SeedCheckArgs) -> Result<Exit, CliError> {
     }
     let name = one_target(&seeds)?;
     check_seeds(&seeds, &load(&name, &args.setup)?)?;
-    let session = Session::open(&name, &args.setup)?;
+    // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
-    let most = seeds.iter().map(|s| s.sequence.faults.len()).max();
-    let mut runner = session.runner(most.unwrap_or(1))?;
-    session.snapshots_for(&mut runner, seeds.iter().map(|s| &s.sequence))?;
-    let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
+    let session = Session::open(&name, &args.setup)?;
     let options = RunOptions {
         seed: args.seed,
         limit: Duration::from_millis(args.limit_ms.unwrap_or(LIMIT_MS)),
@@ -47,8 +44,7 @@ pub fn run(args: &SeedCheckArgs) -> Result<Exit, CliError> {
         stop: interrupt.flag(),
         ..RunOptions::default()
     };
-    let background = learn_background(&runner, &options).map_err(|e| failed(&e))?;
-    runner.config_mut().background = background;
+    let (runner, judge) = session.runner_for(seeds.iter().map(|s| &s.sequence), &options)?;
     let (mut runs, mut matched) = (0, 0);
     for seed in &seeds {
         println!("{}: {}", seed.path.display(), seed.sequence.kinds());

@@ -128,6 +128,12 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Takes the file away: for one that holds no run.
+    pub fn discard(self) {
+        // One that stays is read again by the same command.
+        let _ = std::fs::remove_file(&self.path);
+    }
+
     /// What an earlier run of this candidate told, once for each run.
     pub fn take(&mut self, candidate: u64) -> Option<Outcome> {
         self.known.get_mut(&name(candidate))?.pop_front()

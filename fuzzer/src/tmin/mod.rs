@@ -22,10 +22,10 @@ pub use input::beside;
 use crate::campaign::folder::{shell_line, write_whole};
 use crate::cli::args::TminArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{Session, reproduce_flags};
+use crate::cli::session::{Session, failed, reproduce_flags};
 use crate::cli::signals::Interrupt;
+use crate::replay::LIMIT_MS;
 use crate::replay::flow::one;
-use crate::replay::{LIMIT_MS, failed};
 use candidate::Candidate;
 use drive::{World, drive};
 use facts::Facts;
@@ -36,7 +36,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
-use warren_executor::run::{Runner, learn_background};
+use warren_executor::run::Runner;
 use warren_feedback::Judge;
 use warren_model::NodeName;
 
@@ -63,19 +63,26 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
     }
     let input = input::read(given)?;
     let limit = args.limit_ms.unwrap_or(LIMIT_MS);
-    let mut journal = Some(open(args, &input, limit)?);
-    let session = Session::open(&input.sequence.target, &args.setup)?;
+    // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
-    let mut runner = session.runner(input.sequence.faults.len().max(1))?;
-    session.snapshots_for(&mut runner, [&input.sequence])?;
-    let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
     let options = RunOptions {
         seed: args.seed,
         stop: interrupt.flag(),
         ..RunOptions::default()
     };
-    let background = learn_background(&runner, &options).map_err(|e| failed(&e))?;
-    runner.config_mut().background = background;
+    let mut journal = Some(open(args, &input, limit)?);
+    let made = Session::open(&input.sequence.target, &args.setup)
+        .and_then(|session| session.runner_for([&input.sequence], &options));
+    let (runner, judge) = match made {
+        Ok(made) => made,
+        Err(e) => {
+            // Nothing was run: a journal that has only its header is nothing to go on from.
+            if let Some(j) = journal.filter(|j| j.read == 0) {
+                j.discard();
+            }
+            return Err(e);
+        }
+    };
 
     let settings = Settings {
         runs: args.runs,

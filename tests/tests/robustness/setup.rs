@@ -1,9 +1,11 @@
 //! What a machine may lack: JDK, compiler, Maven, network, a cache that can be written, a folder for the campaign.
 
 use super::{Broken, MINUTE, file, fuzz, nothing_made, refused};
+use nix::sys::signal::Signal;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use warren_tests::{cluster, run, warren};
+use std::process::Stdio;
+use warren_tests::{cluster, descendants, eventually, kill, run, still_alive, text_of, warren};
 
 /// A folder that answers as a JDK of that version would, with or without a compiler.
 fn jdk(dir: &Path, version: &str, javac: bool) -> String {
@@ -13,16 +15,16 @@ fn jdk(dir: &Path, version: &str, javac: bool) -> String {
         "#!/bin/sh\ncat >&2 <<END\n    java.home = {}\n    java.specification.version = {version}\n    java.runtime.version = {version}.0_80\nEND\n",
         home.display()
     );
-    let mut programs = vec![("java", script)];
+    program(&home.join("bin/java"), &script);
     if javac {
-        programs.push(("javac", "#!/bin/sh\nexit 1\n".into()));
-    }
-    for (name, text) in programs {
-        let path = home.join("bin").join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        program(&home.join("bin/javac"), "#!/bin/sh\nexit 1\n");
     }
     home.display().to_string()
+}
+
+fn program(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 fn which(name: &str) -> PathBuf {
@@ -108,6 +110,71 @@ fn no_maven_and_no_network_on_the_first_run() {
     nothing_made(d);
     let left: Vec<_> = std::fs::read_dir(d.join("cache/tmp")).unwrap().collect();
     assert!(left.is_empty(), "scratch folders stay: {left:?}");
+}
+
+/// Every verb that sets a target up, ended while it waits for a Maven that never answers: Maven is ended too, the code is 0, and
+/// nothing was made.
+#[test]
+fn an_end_in_set_up_ends_what_set_up_waits_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::create_dir(d.join("bin")).unwrap();
+    program(&d.join("bin/mvn"), "#!/bin/sh\nexec sleep 7531\n");
+    let crash = "[[fault]]\nkind = \"crash\"\n[fault.at]\nrole = \"leader\"\nkind = \"force\"\n";
+    let text = format!("version = 1\ntarget = \"zookeeper\"\n{crash}");
+    let sequence = file(d, "s.toml", text);
+    let [out, smaller] = ["out", "min.toml"].map(|n| d.join(n).display().to_string());
+    let verbs: [(Signal, &[&str]); 5] = [
+        (
+            Signal::SIGINT,
+            &["fuzz", "zookeeper", "--no-ui", "-o", &out],
+        ),
+        (Signal::SIGINT, &["replay", &sequence]),
+        (Signal::SIGTERM, &["tmin", &sequence, "-o", &smaller]),
+        (Signal::SIGINT, &["seed", "check", &sequence]),
+        (Signal::SIGHUP, &["bench", "zookeeper"]),
+    ];
+    let path = format!(
+        "{}:{}",
+        d.join("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    for (signal, args) in verbs {
+        let child = warren(args)
+            .env("PATH", &path)
+            .env("WARREN_CACHE", d.join("cache"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let maven = |pid| {
+            let mut all = descendants(pid);
+            all.retain(|p| p.command.contains("sleep 7531"));
+            all
+        };
+        let mut seen = Vec::new();
+        eventually("Maven is asked", MINUTE, || {
+            seen = maven(child.id());
+            !seen.is_empty()
+        });
+        kill(child.id(), signal);
+        let ended = child.wait_with_output().unwrap();
+        let said = text_of(&ended);
+        assert_eq!(ended.status.code(), Some(0), "{args:?}: {said}");
+        assert!(
+            said.contains("ended in set-up, as asked"),
+            "{args:?}: {said}"
+        );
+        assert!(still_alive(&seen).is_empty(), "{args:?}: Maven still runs");
+        for place in [d.join("cache/tmp"), d.to_owned()] {
+            let left: Vec<_> = std::fs::read_dir(&place)
+                .unwrap()
+                .map(|e| e.unwrap().file_name())
+                .filter(|n| !["bin", "cache", "s.toml"].map(Into::into).contains(n))
+                .collect();
+            assert!(left.is_empty(), "{args:?} left {left:?}");
+        }
+    }
 }
 
 #[test]
