@@ -21,6 +21,8 @@ mod status;
 mod terminal;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod ways_out;
 
 pub use format::{clip, one_line};
 pub use status::status_line;

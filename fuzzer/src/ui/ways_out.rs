@@ -1,0 +1,227 @@
+//! Every way out of the screen in a real pseudo-terminal, and no cluster: this test program plays Warren's part ([`part`]) under
+//! util-linux's `script`. A shell around it says what the terminal was set to before and after, and the exit code.
+//!
+//! A campaign's own ends (key, a terminal that goes away) are in fuzzer/tests/screen.rs, with a cluster.
+
+use super::samples::busy;
+use super::{Ui, is_drawing, terminal};
+use crate::cli::signals::Interrupt;
+use crate::fuzz::SharedSnapshot;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Which part [`part`] plays.
+const PART: &str = "WARREN_TEST_WAY_OUT";
+/// On a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(50);
+/// Two wishes to end that are certainly two: see `cli::signals`.
+const TWICE: Duration = Duration::from_millis(400);
+
+/// Warren's part: a screen, and then an end of the kind asked for, when the user asked for an end the first time.
+#[test]
+#[ignore = "played by the others, each time in a terminal of its own"]
+fn part() {
+    let Ok(part) = std::env::var(PART) else {
+        return;
+    };
+    println!("pid={}.", std::process::id());
+    if part == "panic in a frame" {
+        let mut t = terminal::take().unwrap();
+        terminal::frame(&mut t, |_| {}).unwrap();
+        let _ = terminal::frame(&mut t, |_| panic!("a cell too far"));
+        return;
+    }
+    let interrupt = Interrupt::install().unwrap();
+    let snapshot = SharedSnapshot::default();
+    snapshot.with(|s| *s = busy(Instant::now()));
+    let ui = Ui::start(snapshot, interrupt.clone(), false);
+    wait("a first wish to end", || interrupt.asked());
+    match part.as_str() {
+        "end" => drop(ui),
+        "panic" => panic!("a checker too far"),
+        "panic of another thread" => {
+            let fallen = std::thread::spawn(|| panic!("a thread too far")).join();
+            assert!(fallen.is_err() && !is_drawing());
+        }
+        // Busy with its end until the user loses patience.
+        _ => std::thread::sleep(2 * PATIENCE),
+    }
+}
+
+fn wait(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+struct Terminal {
+    script: Child,
+    keys: ChildStdin,
+    output: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Terminal {
+    fn start(part: &str, no_color: Option<&str>) -> Self {
+        let here = std::env::current_exe().unwrap();
+        let command = format!(
+            "stty cols 80 rows 24; echo was=$(stty -g).; '{}' --exact ui::ways_out::part --ignored --nocapture --test-threads=1; \
+             echo code=$?.; echo is=$(stty -g).",
+            here.display()
+        );
+        let mut script = Command::new("script");
+        script
+            .args(["-q", "-f", "-c", &command, "/dev/null"])
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
+            .env(PART, part)
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        if let Some(value) = no_color {
+            script.env("NO_COLOR", value);
+        }
+        let mut script = script.spawn().expect("script (util-linux) starts");
+        let keys = script.stdin.take().unwrap();
+        let mut stdout = script.stdout.take().unwrap();
+        let output = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&output);
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(n) = stdout.read(&mut piece) {
+                if n == 0 {
+                    break;
+                }
+                into.lock().unwrap().extend_from_slice(&piece[..n]);
+            }
+        });
+        Terminal {
+            script,
+            keys,
+            output,
+        }
+    }
+
+    /// With the screen drawn. Plain blanks are jumped over, so what is waited for is one word.
+    fn drawn(part: &str, no_color: Option<&str>) -> Self {
+        let t = Self::start(part, no_color);
+        wait("the screen", || t.text().contains("timing"));
+        t
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
+    }
+
+    fn press(&mut self, key: &str) {
+        self.keys.write_all(key.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = between(&self.text(), "pid=").parse().unwrap();
+        kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// Waits for the end; the terminal must be as it was, and on its own screen. Gives the exit code and what stands on that screen
+    /// after Warren's was left.
+    fn ended(self) -> (i32, String) {
+        wait("the shell's last word", || {
+            self.text()
+                .rsplit_once("is=")
+                .is_some_and(|(_, rest)| rest.contains('.'))
+        });
+        let all = self.text();
+        assert_eq!(between(&all, "was="), between(&all, "\nis="), "{all:?}");
+        let last = |what: &str| all.rfind(what).unwrap_or_else(|| panic!("no {what:?}"));
+        let left = last("\x1b[?1049l");
+        assert!(left > last("\x1b[?1049h"), "the alternate screen is left");
+        assert!(last("\x1b[?25h") > last("\x1b[?25l"), "the cursor is shown");
+        let code = between(&all, "code=").parse().unwrap();
+        (code, all[left..].to_owned())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.script.kill();
+        let _ = self.script.wait();
+    }
+}
+
+/// The word between this and the next full stop.
+fn between<'a>(text: &'a str, from: &str) -> &'a str {
+    let (_, rest) = text.rsplit_once(from).unwrap_or_else(|| {
+        panic!("no {from:?} in {text:?}");
+    });
+    rest.split('.').next().unwrap_or(rest)
+}
+
+#[test]
+fn a_campaign_that_ends_gives_the_terminal_back() {
+    let mut t = Terminal::drawn("end", None);
+    t.press("\x03");
+    assert_eq!(t.ended().0, 0);
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once_with_130() {
+    // As the key, which is what a terminal in raw mode makes of it; as signals, mixed.
+    let mut t = Terminal::drawn("busy", None);
+    t.press("\x03");
+    wait("what once more will do", || t.text().contains("ending:"));
+    std::thread::sleep(TWICE);
+    t.press("\x03");
+    assert_eq!(t.ended().0, 130, "by key");
+    let t = Terminal::drawn("busy", None);
+    t.signal(Signal::SIGINT);
+    std::thread::sleep(TWICE);
+    t.signal(Signal::SIGTERM);
+    assert_eq!(t.ended().0, 130, "by signal");
+}
+
+/// The message stands where it can be read, whoever panicked.
+#[test]
+fn a_panic_gives_the_terminal_back_before_its_message() {
+    for (part, message, code) in [
+        ("panic", "a checker too far", 101),
+        ("panic of another thread", "a thread too far", 0),
+        ("panic in a frame", "a cell too far", 101),
+    ] {
+        let mut t = Terminal::start(part, None);
+        if part != "panic in a frame" {
+            wait("the screen", || t.text().contains("timing"));
+            t.press("q");
+        }
+        let (ended, after) = t.ended();
+        assert_eq!(ended, code, "{part}: {after:?}");
+        assert!(after.contains(message), "{part}: {after:?}");
+    }
+}
+
+/// NO_COLOR, set to anything, takes the colours away; bold and reverse stay.
+#[test]
+fn no_color_is_honoured() {
+    for (value, coloured) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let mut t = Terminal::drawn("end", value);
+        let text = t.text();
+        t.press("q");
+        assert_eq!(t.ended().0, 0);
+        let mut colours = text.split("\x1b[").skip(1).filter_map(|rest| {
+            let numbers = rest.split_once('m')?.0;
+            numbers
+                .split(';')
+                .map(|n| n.parse().ok())
+                .collect::<Option<Vec<u8>>>()?
+                .into_iter()
+                .find(|n| matches!(n, 30..=38 | 40..=48 | 90..=97 | 100..=107))
+        });
+        assert_eq!(colours.next().is_some(), coloured, "NO_COLOR {value:?}");
+    }
+}
