@@ -6,6 +6,7 @@
 use crate::fuzz::{FaultSet, StrategyKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `warren`.
 #[derive(Debug, Parser)]
@@ -90,6 +91,28 @@ pub enum UseSnapshots {
     Require,
 }
 
+/// What `replay`, `seed check` and `tmin` ask of each run.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Seed of the workload's choices
+    #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Limit of one run (default: 60000)
+    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
+    pub limit_ms: Option<u64>,
+}
+
+impl RunArgs {
+    /// Without `-t` there is no median to go by.
+    const LIMIT_MS: u64 = 60_000;
+
+    /// Limit of one run.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        Duration::from_millis(self.limit_ms.unwrap_or(Self::LIMIT_MS))
+    }
+}
+
 /// `warren fuzz`.
 #[derive(Clone, Debug, Args)]
 pub struct FuzzArgs {
@@ -151,12 +174,8 @@ pub struct ReplayArgs {
     /// Run each file so many times
     #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub times: u64,
-    /// Seed of the workload's choices
-    #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
-    pub seed: u64,
-    /// Limit of one run (default: 60000)
-    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
-    pub limit_ms: Option<u64>,
+    #[command(flatten)]
+    pub each: RunArgs,
     /// Write a JUnit report: one test case a file, brought up to date after each run
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
@@ -220,12 +239,8 @@ pub struct SeedCheckArgs {
     /// Run each file so many times: every run must match
     #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub times: u64,
-    /// Seed of the workload's choices
-    #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
-    pub seed: u64,
-    /// Limit of one run (default: 60000)
-    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
-    pub limit_ms: Option<u64>,
+    #[command(flatten)]
+    pub each: RunArgs,
     #[command(flatten)]
     pub setup: SetupArgs,
 }
@@ -254,12 +269,8 @@ pub struct TminArgs {
     /// The failure to keep (default: the one FILE's name tells, else the one seen most often)
     #[arg(long, value_name = "S")]
     pub signature: Option<String>,
-    /// Seed of the workload's choices
-    #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
-    pub seed: u64,
-    /// Limit of one run (default: 60000)
-    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
-    pub limit_ms: Option<u64>,
+    #[command(flatten)]
+    pub each: RunArgs,
     #[command(flatten)]
     pub setup: SetupArgs,
 }

@@ -16,14 +16,10 @@ use crate::cli::signals::Interrupt;
 use flow::{Plan, replay};
 use junit::Junit;
 use std::io::Write;
-use std::time::Duration;
 use warren_executor::RunOptions;
 use warren_executor::run::check_request;
 use warren_executor::target::Target;
 use warren_model::FaultSequence;
-
-/// Limit of one run without `-t`: there is no median to go by.
-pub const LIMIT_MS: u64 = 60_000;
 
 /// Runs the verb.
 ///
@@ -63,10 +59,10 @@ fn made(
     if let Some(junit) = junit {
         let flags = reproduce_flags(&args.setup);
         let e = Environment::of(&session.prepared, session.level, &session.exe, &flags);
-        junit.environment(&e, args.seed);
+        junit.environment(&e, args.each.seed);
     }
     let base = RunOptions {
-        seed: args.seed,
+        seed: args.each.seed,
         dump_classes: args.dump_classes.clone(),
         stop: interrupt.flag(),
         ..RunOptions::default()
@@ -75,7 +71,7 @@ fn made(
     let plan = Plan {
         sequences,
         times: args.times,
-        limit: Duration::from_millis(args.limit_ms.unwrap_or(LIMIT_MS)),
+        limit: args.each.limit(),
     };
     let tally = replay(
         &plan,

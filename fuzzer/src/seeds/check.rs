@@ -8,7 +8,6 @@ use crate::cli::args::SeedCheckArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, failed, load};
 use crate::cli::signals::Interrupt;
-use crate::replay::LIMIT_MS;
 use crate::replay::report::{Outcome, fault_text};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -37,8 +36,8 @@ pub fn run(args: &SeedCheckArgs) -> Result<Exit, CliError> {
     let interrupt = Interrupt::install()?;
     let session = Session::open(&name, &args.setup)?;
     let options = RunOptions {
-        seed: args.seed,
-        limit: Duration::from_millis(args.limit_ms.unwrap_or(LIMIT_MS)),
+        seed: args.each.seed,
+        limit: args.each.limit(),
         // Where a seed matches is asked, not how soon: a slow machine is no reason to doubt the seed.
         fault_wait: FAULT_WAIT,
         stop: interrupt.flag(),

@@ -24,7 +24,6 @@ use crate::cli::args::TminArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, failed, reproduce_flags};
 use crate::cli::signals::Interrupt;
-use crate::replay::LIMIT_MS;
 use crate::replay::flow::one;
 use candidate::Candidate;
 use drive::{World, drive};
@@ -62,15 +61,14 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
         )));
     }
     let input = input::read(given)?;
-    let limit = args.limit_ms.unwrap_or(LIMIT_MS);
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let options = RunOptions {
-        seed: args.seed,
+        seed: args.each.seed,
         stop: interrupt.flag(),
         ..RunOptions::default()
     };
-    let mut journal = Some(open(args, &input, limit)?);
+    let mut journal = Some(open(args, &input)?);
     let made = Session::open(&input.sequence.target, &args.setup)
         .and_then(|session| session.runner_for([&input.sequence], &options));
     let (runner, judge) = match made {
@@ -111,7 +109,7 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
         runner: &runner,
         judge: &judge,
         options,
-        limit: Duration::from_millis(limit),
+        limit: args.each.limit(),
         interrupt: &interrupt,
         nodes: m.nodes(),
         out: &args.out,
@@ -177,8 +175,8 @@ fn replay_command(args: &TminArgs) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "warren".into());
     let mut words = vec![program, "replay".into(), args.out.display().to_string()];
     words.extend(reproduce_flags(&args.setup));
-    words.extend(["-s".into(), args.seed.to_string()]);
-    if let Some(ms) = args.limit_ms {
+    words.extend(["-s".into(), args.each.seed.to_string()]);
+    if let Some(ms) = args.each.limit_ms {
         words.extend(["-t".into(), ms.to_string()]);
     }
     words.extend(["-n".into(), "5".into()]);
@@ -186,7 +184,7 @@ fn replay_command(args: &TminArgs) -> String {
 }
 
 /// The journal beside the result; a result without one is somebody else's file.
-fn open(args: &TminArgs, input: &Input, limit_ms: u64) -> Result<Journal, CliError> {
+fn open(args: &TminArgs, input: &Input) -> Result<Journal, CliError> {
     let path = beside(&args.out, JOURNAL);
     if args.out.exists() && !args.out.is_file() {
         return Err(CliError::usage(format!(
@@ -206,8 +204,8 @@ fn open(args: &TminArgs, input: &Input, limit_ms: u64) -> Result<Journal, CliErr
         sequence: format!("{:016x}", Candidate::given(input.sequence.clone()).hash()),
         target: input.sequence.target.clone(),
         flags: shell_line(&reproduce_flags(&args.setup)),
-        seed: args.seed,
-        limit_ms,
+        seed: args.each.seed,
+        limit_ms: u64::try_from(args.each.limit().as_millis()).unwrap_or(u64::MAX),
     };
     Journal::open(&path, &header).map_err(CliError::from)
 }
