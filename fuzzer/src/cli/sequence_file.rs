@@ -1,31 +1,49 @@
 //! A fault sequence from a file that a user named: whatever lies there is refused with the file, what it is, and the way out.
 //!
-//! Called by the verbs that take sequence files. Reads at most [`MAX_BYTES`] so that a device without an end is no trouble either.
+//! Called by the verbs that take sequence files, and for each file of a folder of seeds. Reads at most [`MAX_BYTES`] so that a device
+//! without an end is no trouble either.
 
 use crate::cli::exit::CliError;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use warren_model::FaultSequence;
 
 /// Largest sequence file; one of 60 faults has some 20 KiB.
-const MAX_BYTES: u64 = 1 << 20;
+pub const MAX_BYTES: u64 = 1 << 20;
 /// Longest refusal of the text form that is shown: it quotes the line, which may be of any length.
 const MAX_SHOWN: usize = 400;
-const WAY_OUT: &str = "\n  give a file of queue/, crashes/ or hangs/, or one written by hand as those in corpus/ (docs/formats.md)";
+
+/// Why a file gives no sequence.
+#[derive(Debug, thiserror::Error)]
+pub enum SequenceFileError {
+    #[error(
+        "reading {}: {why}\n  give a file of queue/, crashes/ or hangs/, or one written by hand as those in corpus/ (docs/formats.md)",
+        path.display()
+    )]
+    Unreadable { path: PathBuf, why: String },
+    /// In the words of the text form, cut to what a terminal can show.
+    #[error("{}: {why}", path.display())]
+    NoSequence { path: PathBuf, why: String },
+}
+
+impl From<SequenceFileError> for CliError {
+    fn from(e: SequenceFileError) -> Self {
+        CliError::usage(e)
+    }
+}
 
 /// Reads the sequence.
 ///
 /// # Errors
-/// Exit 2 for a file that cannot be read or is no sequence.
-pub fn read_sequence(file: &Path) -> Result<FaultSequence, CliError> {
-    let text = read_text(file)
-        .map_err(|why| CliError::usage(format!("reading {}: {why}{WAY_OUT}", file.display())))?;
-    FaultSequence::from_text(&text).map_err(|e| {
-        CliError::usage(format!(
-            "{}: {}",
-            file.display(),
-            clipped(&e.to_string(), MAX_SHOWN)
-        ))
+/// A file that cannot be read or is no sequence.
+pub fn read_sequence(file: &Path) -> Result<FaultSequence, SequenceFileError> {
+    let text = read_text(file).map_err(|why| SequenceFileError::Unreadable {
+        path: file.to_owned(),
+        why,
+    })?;
+    FaultSequence::from_text(&text).map_err(|e| SequenceFileError::NoSequence {
+        path: file.to_owned(),
+        why: clipped(&e.to_string(), MAX_SHOWN),
     })
 }
 
@@ -85,6 +103,7 @@ mod tests {
     #[test]
     fn a_device_without_an_end_is_left_alone() {
         let e = read_sequence(Path::new("/dev/zero")).unwrap_err();
-        assert!(e.text.contains("/dev/zero: it is larger than"), "{e}");
+        let e = e.to_string();
+        assert!(e.contains("/dev/zero: it is larger than"), "{e}");
     }
 }

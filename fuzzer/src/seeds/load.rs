@@ -2,14 +2,12 @@
 //!
 //! Called by `fuzz -i` and `seed check`. One bad seed refuses all of them: a seed that is silently left out is a seed nobody misses.
 
+use crate::cli::sequence_file::{SequenceFileError, read_sequence};
 use std::path::{Path, PathBuf};
 use warren_executor::RunError;
 use warren_executor::run::check_request;
 use warren_executor::target::Target;
-use warren_model::{CrashStyle, CutHow, Fault, FaultSequence, TextError};
-
-/// Largest seed file; one of 60 faults has some 20 KiB.
-const MAX_BYTES: u64 = 1 << 20;
+use warren_model::{CrashStyle, CutHow, Fault, FaultSequence};
 
 /// A sequence and the file it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +26,8 @@ pub enum SeedError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("reading seed {}: {bytes} bytes is more than a fault sequence can have ({MAX_BYTES})\n  take the file out of the folder", path.display())]
-    Large { path: PathBuf, bytes: u64 },
-    #[error("reading seed {}: it is not text (byte {at} is no UTF-8)\n  take the file out of the folder, or write a sequence (docs/formats.md, section 9)", path.display())]
-    Binary { path: PathBuf, at: usize },
-    #[error("seed {}: {source}", path.display())]
-    Text { path: PathBuf, source: TextError },
+    #[error("seed: {0}\n  or take it out of the folder: one bad seed refuses all")]
+    File(#[from] SequenceFileError),
     #[error("seed {}: {why}{}", path.display(), remedy(.why))]
     Refused { path: PathBuf, why: RunError },
     #[error("no usable seed in {}: {why}\n  put sequences with at least one fault there, or leave -i out", path.display())]
@@ -135,30 +129,6 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, SeedError> {
     Ok(files)
 }
 
-fn read_sequence(file: &Path) -> Result<FaultSequence, SeedError> {
-    let path = || file.to_owned();
-    let failed = |source| SeedError::Read {
-        path: path(),
-        source,
-    };
-    let bytes = std::fs::metadata(file).map_err(failed)?.len();
-    if bytes > MAX_BYTES {
-        return Err(SeedError::Large {
-            path: path(),
-            bytes,
-        });
-    }
-    let text =
-        String::from_utf8(std::fs::read(file).map_err(failed)?).map_err(|e| SeedError::Binary {
-            path: path(),
-            at: e.utf8_error().valid_up_to(),
-        })?;
-    FaultSequence::from_text(&text).map_err(|source| SeedError::Text {
-        path: path(),
-        source,
-    })
-}
-
 fn name_of(file: &Path) -> String {
     file.file_name()
         .map_or_else(String::new, |n| n.to_string_lossy().into_owned())
@@ -173,7 +143,7 @@ mod tests {
 
     #[test]
     fn folders_and_what_is_refused() {
-        let big = " ".repeat(usize::try_from(MAX_BYTES).unwrap() + 1);
+        let big = " ".repeat(usize::try_from(crate::cli::sequence_file::MAX_BYTES).unwrap() + 1);
         // Files of the folder; names of the seeds, or part of the refusal.
         type Case<'a> = (Vec<(&'a str, &'a [u8])>, Result<&'a [&'a str], &'a str>);
         let good = GOOD.as_bytes();
@@ -204,7 +174,7 @@ mod tests {
             // One bad seed refuses all.
             (
                 vec![("a.toml", good), ("b.toml", b"\x7fELF\xff\xfe")],
-                Err("b.toml: it is not text (byte 4"),
+                Err("b.toml: it is not text: byte 4"),
             ),
             (
                 vec![("a.toml", b"nonsense")],
@@ -212,7 +182,7 @@ mod tests {
             ),
             (
                 vec![("a.toml", big.as_bytes())],
-                Err("more than a fault sequence"),
+                Err("a.toml: it is larger than 1048576 bytes"),
             ),
         ];
         for (files, want) in table {
@@ -243,6 +213,8 @@ mod tests {
         assert!(e.contains("x.toml") && e.contains("give a file"), "{e}");
         std::fs::write(&file, GOOD).unwrap();
         assert_eq!(read_seeds(&file).unwrap()[0].name, "x.toml");
+        let e = read_seeds(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(e.contains("/dev/zero: it is larger than"), "{e}");
     }
 
     #[test]
