@@ -10,7 +10,7 @@ use super::snapshot::CurrentRun;
 use super::stage::{execute, line, set_options};
 use super::starts::{root, snapshots, take_in};
 use crate::campaign::RunRole;
-use libafl::executors::HasObservers;
+use libafl::executors::{ExitKind, HasObservers};
 use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
 use libafl_bolts::ToSlice;
 use std::sync::{Arc, Mutex};
@@ -99,22 +99,13 @@ where
             since: Some(Instant::now()),
             ..CurrentRun::default()
         });
-        let kind = execute(
-            session, fuzzer, executor, state, manager, &empty, limit, false, false,
-        )?;
-        session.counts.learning_runs += 1;
+        let made = learning_run(session, fuzzer, executor, state, manager, &empty, limit)?;
+        let Some(kind) = made else {
+            return Ok(());
+        };
         let observers = executor.observers();
         let (map, run) = (observers.0.to_slice().to_vec(), &observers.1.0);
         let set = slots_set(&map);
-        let mut written = line(session, state, run, RunRole::Learning);
-        written.coverage = set;
-        if session.stopping() {
-            written.void = Some(STOPPED);
-        }
-        session.run_ended(&written)?;
-        if session.stopping() {
-            return Ok(());
-        }
         if let Some(why) = unusable(run.judgement(), run.record().timed_out) {
             session.say(format!("learning: a fault-free run is not usable: {why}"));
             wrong.push(why);
@@ -191,6 +182,34 @@ where
     };
     session.learnt.maps = Vec::new();
     root(session, fuzzer, executor, state, manager, &empty, kind)
+}
+
+/// One fault-free run, left in the observers, counted and written down. None: an end was asked for meanwhile, and it tells nothing.
+pub(super) fn learning_run<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    sequence: &FaultSequence,
+    limit: Duration,
+) -> Result<Option<ExitKind>, FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>,
+{
+    let kind = execute(
+        session, fuzzer, executor, state, manager, sequence, limit, false, false,
+    )?;
+    session.counts.learning_runs += 1;
+    let observers = executor.observers();
+    let mut written = line(session, state, &observers.1.0, RunRole::Learning);
+    written.coverage = slots_set(observers.0.to_slice());
+    if session.stopping() {
+        written.void = Some(STOPPED);
+    }
+    session.run_ended(&written)?;
+    Ok((!session.stopping()).then_some(kind))
 }
 
 /// What must be known before the first run counts: background stacks, and how links can be cut.

@@ -4,15 +4,12 @@
 //! Called by learning. It draws nothing and decides on no share: that is the scheduler's.
 
 use super::drive::{Drive, Observers};
-use super::learn::{MAY_FAIL, unusable, words};
+use super::learn::{MAY_FAIL, learning_run, unusable, words};
 use super::options::FuzzError;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
-use super::stage::{
-    add_seed, drawing, execute, info_of, line, set_options, take_entry, test_stacks,
-};
+use super::stage::{add_seed, drawing, info_of, set_options, take_entry, test_stacks};
 use super::{State, StrategyKind};
-use crate::campaign::RunRole;
 use crate::search::children::serving_since;
 use libafl::HasMetadata;
 use libafl::executors::{ExitKind, HasObservers};
@@ -184,21 +181,12 @@ where
     let limit = session.limits.run;
     let mut why = String::new();
     for _ in 0..=MAY_FAIL {
-        let kind = execute(
-            session, fuzzer, executor, state, manager, &sequence, limit, false, false,
-        )?;
-        session.counts.learning_runs += 1;
+        let made = learning_run(session, fuzzer, executor, state, manager, &sequence, limit)?;
+        let Some(kind) = made else {
+            return Ok(Err(STOPPED.into()));
+        };
         let observers = executor.observers();
         let run = &observers.1.0;
-        let mut written = line(session, state, run, RunRole::Learning);
-        written.coverage = slots_set(observers.0.to_slice());
-        if session.stopping() {
-            written.void = Some(STOPPED);
-        }
-        session.run_ended(&written)?;
-        if session.stopping() {
-            return Ok(Err(STOPPED.into()));
-        }
         let record = run.record();
         if record
             .matched
