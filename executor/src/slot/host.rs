@@ -16,8 +16,8 @@ use super::level3::{self, PlainSlot};
 use super::started::{Answer, Init, PATIENCE, Shared, odd};
 use super::wire::{self, Numbered, Reply, Request, Setup};
 use super::{
-    CutRules, Exit, Healed, Level, ProbeAnswer, Process, SlotConfig, SlotError, SpawnSpec, Stalls,
-    TextProbe,
+    AtDump, CutRules, Exit, Healed, Level, ProbeAnswer, Process, SlotConfig, SlotError, SpawnSpec,
+    Stalls, TextProbe,
 };
 use super::{namespaces, pidfd};
 
@@ -247,7 +247,7 @@ impl Slot {
     }
 
     /// Restores a dumped tree: its processes go on, as children of slot init. Its files must have been put back.
-    /// `processes` are (pid inside, name, when it was spawned), as they were at the dump.
+    /// `processes` are those of the dump.
     ///
     /// # Errors
     /// [`SlotError::Refused`] with CRIU's own words; close the slot then, what there is of the tree is no cluster.
@@ -255,7 +255,7 @@ impl Slot {
         &self,
         criu: &[String],
         launcher: i32,
-        processes: &[(i32, String, u64)],
+        processes: &[AtDump],
     ) -> Result<Vec<Process>, SlotError> {
         let doing = || "restoring the cluster".to_owned();
         let request = Request::Restore {
@@ -263,7 +263,7 @@ impl Slot {
             launcher,
             processes: processes
                 .iter()
-                .map(|(pid, name, _)| (*pid, name.clone()))
+                .map(|p| (p.pid_inside, p.name.clone()))
                 .collect(),
         };
         let Reply::Restored { clock_offset } = self.ask(request, &doing, CRIU_PATIENCE)?.0 else {
@@ -272,7 +272,7 @@ impl Slot {
         self.clock_offset.store(clock_offset, Ordering::SeqCst);
         processes
             .iter()
-            .map(|(pid, name, t)| self.adopt(name, *pid, *t))
+            .map(|p| self.adopt(&p.name, p.pid_inside, p.spawned_ns))
             .collect()
     }
 

@@ -51,7 +51,7 @@ pub use init::slot_init_main;
 pub use launcher::slot_launcher_main;
 pub use level3::{SweepReport, sweep_level3};
 pub use levels::{LevelReport, best_level, detect_levels};
-pub use process::Process;
+pub use process::{AtDump, Process};
 pub use trial::try_snapshot;
 pub use types::{
     Cut, CutRules, Exit, Healed, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,

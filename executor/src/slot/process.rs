@@ -20,6 +20,25 @@ pub struct Process {
     pub(super) by_us: Arc<AtomicBool>,
 }
 
+/// A process at the moment of a dump: by this it is known again after a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtDump {
+    pub pid_inside: i32,
+    pub name: String,
+    /// When it was spawned, on the clock that goes on with it.
+    pub spawned_ns: u64,
+}
+
+impl From<&Process> for AtDump {
+    fn from(p: &Process) -> Self {
+        AtDump {
+            pid_inside: p.pid_inside,
+            name: p.name.clone(),
+            spawned_ns: p.spawned_ns,
+        }
+    }
+}
+
 impl Process {
     /// SIGKILL, straight from the calling thread (a few microseconds), marked as ours before it is sent. Returns whether
     /// there was a process left to kill.

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Level, Slot, SlotConfig, SpawnSpec};
+use super::{AtDump, Level, Slot, SlotConfig, SpawnSpec};
 
 /// How long a restore took; else why there is none.
 ///
@@ -31,11 +31,7 @@ pub fn try_snapshot(exe: &Path, criu: &[String]) -> Result<Duration, String> {
     slot.dump(criu, launched.launcher)
         .map_err(|e| e.to_string())?;
     slot.close().map_err(|e| e.to_string())?;
-    let processes: Vec<(i32, String, u64)> = launched
-        .processes
-        .iter()
-        .map(|p| (p.pid_inside, p.name.clone(), p.spawned_ns))
-        .collect();
+    let processes: Vec<AtDump> = launched.processes.iter().map(AtDump::from).collect();
     let began = Instant::now();
     let slot = Slot::open(&config).map_err(|e| e.to_string())?;
     let restored = slot

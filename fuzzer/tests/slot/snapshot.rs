@@ -2,6 +2,7 @@
 
 use super::*;
 use warren_executor::setup::{cache, criu};
+use warren_executor::slot::AtDump;
 
 /// CRIU, or `None` (said) where there is none to be had.
 fn criu() -> Option<Vec<String>> {
@@ -60,11 +61,11 @@ fn a_restored_tree_goes_on_where_it_was() {
         .unwrap();
     assert_eq!(first.launcher, second.launcher, "one tree");
     wait_for("they talk", 5000 * MS, || numbers(&slot).len() > 5);
-    let tree: Vec<(i32, String, u64)> = first
+    let tree: Vec<AtDump> = first
         .processes
         .iter()
         .chain(&second.processes)
-        .map(|p| (p.pid_inside, p.name.clone(), p.spawned_ns))
+        .map(AtDump::from)
         .collect();
     slot.dump(&criu, first.launcher).unwrap();
     let dumped_ns = slot.now_ns();

@@ -10,7 +10,7 @@ use super::super::{Runner, Start, background};
 use super::{NodeAt, OWN_FILES, Snapshot, blank, copy, sizes};
 use crate::link::NodePage;
 use crate::setup::criu::Criu;
-use crate::slot::{Slot, SlotConfig};
+use crate::slot::{AtDump, Slot, SlotConfig};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use warren_model::{FaultSequence, RunProduct};
@@ -93,7 +93,7 @@ pub(super) fn make(
             .iter()
             .filter_map(|n| n.process.as_ref())
             .chain(&cluster.workload)
-            .map(|p| (p.pid_inside, p.name.clone(), p.spawned_ns))
+            .map(AtDump::from)
             .collect();
         Ok(Snapshot {
             images: sizes(&folder.join("img"))

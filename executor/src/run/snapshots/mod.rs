@@ -13,7 +13,7 @@ pub(super) use restore::restore;
 use super::options::{RunError, RunOptions};
 use super::{Runner, RunnerConfig};
 use crate::setup::criu::Criu;
-use crate::slot::{Level, Slot, SlotConfig};
+use crate::slot::{AtDump, Level, Slot, SlotConfig};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -44,8 +44,8 @@ pub(super) struct Snapshot {
     /// CRIU's images: what is not whole may make it wait for ever.
     images: BTreeMap<String, u64>,
     launcher: i32,
-    /// Nodes in their order, then the workload: (pid inside, name, when it was spawned).
-    processes: Vec<(i32, String, u64)>,
+    /// Nodes in their order, then the workload.
+    processes: Vec<AtDump>,
     /// Of each node.
     pub nodes: Vec<NodeAt>,
     /// The slot's clock at the dump.
