@@ -233,6 +233,18 @@ pub fn namespaces_in_use(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     namespaces.intersection(&used).cloned().collect()
 }
 
+/// Two seconds are enough for the kernel to take away what lived in slots.
+///
+/// # Panics
+/// When a process still lives, or is in one of the namespaces.
+pub fn nothing_is_left(seen: &[Seen], namespaces: &BTreeSet<PathBuf>) {
+    let soon = Duration::from_secs(2);
+    eventually("no process is left", soon, || still_alive(seen).is_empty());
+    eventually("no namespace is left", soon, || {
+        namespaces_in_use(namespaces).is_empty()
+    });
+}
+
 /// Isolation levels this machine allows, by `warren doctor` as the present user.
 #[must_use]
 pub fn levels() -> Vec<u8> {

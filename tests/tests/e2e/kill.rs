@@ -4,8 +4,8 @@
 use nix::sys::signal::Signal;
 use std::time::Duration;
 use warren_tests::{
-    cluster, descendants, eventually, kill, levels, namespaces_in_use, namespaces_of, ran_on, run,
-    still_alive, warren,
+    cluster, descendants, eventually, kill, levels, namespaces_of, nothing_is_left, ran_on, run,
+    warren,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -58,14 +58,7 @@ fn sigkill_leaves_nothing_behind() {
             )
             .expect_code(0);
         }
-        eventually(
-            "no process of the cluster lives",
-            Duration::from_secs(2),
-            || still_alive(&deployed).is_empty(),
-        );
-        eventually("no namespace is left", Duration::from_secs(2), || {
-            namespaces_in_use(&namespaces).is_empty()
-        });
+        nothing_is_left(&deployed, &namespaces);
         ran_on(level, "SIGKILL of Warren");
     }
 }
@@ -104,12 +97,7 @@ fn sigkill_in_a_dump_and_in_a_restore_leaves_nothing_behind() {
         let namespaces = namespaces_of(&deployed);
         kill(warren_process.id(), Signal::SIGKILL);
         warren_process.wait().unwrap();
-        eventually("no process lives", Duration::from_secs(2), || {
-            still_alive(&deployed).is_empty()
-        });
-        eventually("no namespace is left", Duration::from_secs(2), || {
-            namespaces_in_use(&namespaces).is_empty()
-        });
+        nothing_is_left(&deployed, &namespaces);
         ran_on(1, &format!("SIGKILL of Warren in a {doing}"));
     }
 }

@@ -2,10 +2,7 @@
 //! nothing left of the slot.
 
 use super::{Broken, MINUTE, refused};
-use std::time::Duration;
-use warren_tests::{
-    cluster, descendants, eventually, namespaces_in_use, namespaces_of, still_alive,
-};
+use warren_tests::{cluster, descendants, eventually, namespaces_of, nothing_is_left};
 
 #[test]
 fn a_node_that_never_serves_is_told_with_the_question_and_its_answers() {
@@ -112,9 +109,5 @@ fn a_workload_that_crashes_or_hangs_at_its_start_is_told_and_leaves_nothing() {
     ] {
         assert!(err.contains(part), "`{part}` is not in {err}");
     }
-    let soon = Duration::from_secs(2);
-    eventually("no process is left", soon, || still_alive(&seen).is_empty());
-    eventually("no namespace is left", soon, || {
-        namespaces_in_use(&namespaces).is_empty()
-    });
+    nothing_is_left(&seen, &namespaces);
 }
