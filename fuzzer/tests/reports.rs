@@ -61,7 +61,8 @@ fn a_finding_of_the_first_form_is_reported() {
     assert!(!out.contains(folder), "a path of this machine in\n{out}");
 }
 
-/// finding-v1: with finding.json version 1.
+/// finding-v1: with finding.json version 1, as a campaign on the canary (`-s 1`) found it; docs/tutorial-read-a-finding.md quotes
+/// its report.
 #[test]
 fn a_finding_of_today_is_reported() {
     let folder = sample("finding-v1");
@@ -71,15 +72,21 @@ fn a_finding_of_today_is_reported() {
     contains(
         &out,
         &[
-            "finding 000000: ",
-            "  confirmed       ",
+            "finding 000000: replicas (safety, healed) at c2 [cbbdadd6]\n",
+            "  confirmed       showed again in 3 of 3 replays; stands by its evidence\n",
+            "  found           by crashfuzz (seed 1), run 15, after 18 s of fuzzing\n",
+            "  because         new fault id, score 600, occurrence 1/1\n",
             "  target          canary 1\n",
             "  JDK             17.",
             "  kernel          Linux ",
-            "  isolation level ",
+            "  isolation level 1 (root: namespaces)\n",
+            "  flags           --snapshot off\n",
+            "  faults          2 asked, 2 injected\n",
             "what failed",
+            "    absent, but acknowledged: #82 client-3#2 create fresh-2-5=f21 mzxid 0x43 [285.1..290.2 ms] ok\n",
             "!!  FAILED: ",
             "phase test: GO",
+            "934.681 | 465.132 | **  fault 2: reboot c1: its moment is reached\n",
             "reproduce.sh",
             "around-faults.txt",
         ],

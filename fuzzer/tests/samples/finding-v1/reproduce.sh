@@ -10,4 +10,4 @@ command -v "$warren" >/dev/null 2>&1 || { echo "reproduce.sh: no program warren:
 [ $# -gt 0 ] || set -- -n 5
 # Elsewhere than where it was found, Warren looks for the target by itself.
 [ -d "$targets" ] && set -- --targets "$targets" "$@"
-exec "$warren" replay "$here/matched.toml" -s 2 "$@"
+exec "$warren" replay "$here/matched.toml" --snapshot off -s 1 "$@"
