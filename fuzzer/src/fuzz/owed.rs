@@ -28,6 +28,12 @@ pub struct Seen {
 
 const VERSION: u32 = 1;
 
+/// What every version has.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
+
 /// As it is stored.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
@@ -98,13 +104,15 @@ pub fn read(root: &Path) -> Result<Seen, FuzzError> {
         why: format!("is damaged: {why}"),
     };
     let json = zstd::decode_all(&packed[..]).map_err(|e| format(e.to_string()))?;
-    let s: Stored<'_> = serde_json::from_slice(&json).map_err(|e| format(e.to_string()))?;
-    if s.version != VERSION {
+    // First: another version may have other fields.
+    let Head { version } = serde_json::from_slice(&json).map_err(|e| format(e.to_string()))?;
+    if version != VERSION {
         return Err(FuzzError::Format {
             path,
-            why: format!("has version {}, this program reads {VERSION}", s.version),
+            why: format!("has version {version}, this program reads {VERSION}"),
         });
     }
+    let s: Stored<'_> = serde_json::from_slice(&json).map_err(|e| format(e.to_string()))?;
     let trace: Trace = postcard::from_bytes(&s.trace).map_err(|e| format(e.to_string()))?;
     Ok(Seen {
         product: RunProduct {
@@ -180,6 +188,13 @@ mod tests {
         write(dir.path(), &seen).unwrap();
         let back = read(dir.path()).unwrap();
         assert_eq!(format!("{back:?}"), format!("{seen:?}"));
+        let other = zstd::encode_all(&br#"{"version":2,"runs":[]}"#[..], 3).unwrap();
+        std::fs::write(path(dir.path()), other).unwrap();
+        let text = read(dir.path()).unwrap_err().to_string();
+        assert!(
+            text.contains("state/owed") && text.contains("has version 2, this program reads 1"),
+            "{text}"
+        );
         remove(dir.path()).unwrap();
         let text = read(dir.path()).unwrap_err().to_string();
         assert!(text.contains("state/owed"), "{text}");

@@ -2,6 +2,7 @@
 
 mod minimise;
 mod resume;
+mod samples;
 mod seeds;
 mod starts;
 

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use warren_model::{Kind, Observation, Phase, ids::fnv1a};
 
 /// What goes wrong follows from where the faults are, not from when: an interrupted campaign meets the same.
-fn moody() -> Tweak {
+pub(super) fn moody() -> Tweak {
     Box::new(|_, input, _, product| {
         if input.faults.is_empty() {
             return;
@@ -39,14 +39,14 @@ fn moody() -> Tweak {
     })
 }
 
-fn sim() -> Sim {
+pub(super) fn sim() -> Sim {
     Sim {
         rounds: 4,
         ..Sim::new(3, 1)
     }
 }
 
-fn small(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
+pub(super) fn small(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
     FuzzOptions {
         max_classes: 30,
         learning_runs: 3,
@@ -60,14 +60,14 @@ fn small(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
     }
 }
 
-fn resumed(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
+pub(super) fn resumed(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
     FuzzOptions {
         resume: true,
         ..small(out, strategy, runs)
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -81,7 +81,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// File names of queue/, crashes/, hangs/ and findings/: what a user saw.
-fn seen(root: &Path) -> BTreeSet<String> {
+pub(super) fn seen(root: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for sub in ["queue", "crashes", "hangs", "findings"] {
         let Ok(entries) = fs::read_dir(root.join(sub)) else {
