@@ -2,7 +2,7 @@
 //!
 //! The only crate that starts processes of a target. `setup` gets JDKs and jars, `slot` is the isolated place a run lives in,
 //! `target` reads target.toml, `prepare` makes everything ready once, `link` is the shared memory between us and the agents,
-//! `controller` decides (pure), `run` drives one run from left to right, `libafl_executor` is LibAFL's thin view of it.
+//! `controller` decides (pure), `run` drives one run from left to right, `side_by_side` several at once, `libafl_executor` is LibAFL's thin view of it.
 //! Knows nothing of corpora, novelty or verdicts, and no target by name.
 
 pub mod controller;
@@ -11,6 +11,7 @@ pub mod link;
 pub mod prepare;
 pub mod run;
 pub mod setup;
+mod side_by_side;
 pub mod slot;
 pub mod target;
 

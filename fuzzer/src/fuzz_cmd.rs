@@ -102,6 +102,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
             required: args.setup.snapshot == UseSnapshots::Require,
         };
     }
+    o.slots = args.slots;
     o.max_faults = usize::try_from(args.max_faults).unwrap_or(usize::MAX);
     o.seed = args.seed;
     o.run_limit = args.limit_ms.map(Duration::from_millis);

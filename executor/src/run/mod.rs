@@ -37,7 +37,7 @@ use prober::{Prober, StopOnDrop};
 use snapshots::{Snapshot, Snapshots};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{
@@ -263,13 +263,9 @@ impl Runner {
             && options.restorable()
             && !sequence.needs_start()
         {
-            let mut held = self
-                .snapshots
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            // A restore that fails is tried once more, with a new snapshot.
+            // A restore that fails is tried once more, with a new snapshot. Restores go side by side; making one does not.
             for _ in 0..2 {
-                let snapshot = match held.get(self, number, options)? {
+                let snapshot = match self.snapshots().get(self, number, options)? {
                     Ok(snapshot) => snapshot,
                     Err(why) => {
                         cold = Some(why);
@@ -279,7 +275,7 @@ impl Runner {
                 let began = Instant::now();
                 match snapshots::restore(&snapshot, self.slot_config()) {
                     Ok((slot, processes)) => {
-                        held.worked(number);
+                        self.snapshots().worked(number);
                         return Ok(Begun {
                             slot,
                             restored: Some((snapshot, processes)),
@@ -288,7 +284,7 @@ impl Runner {
                         });
                     }
                     Err(why) => {
-                        held.failed_restore(number, &why);
+                        self.snapshots().failed_restore(number, &snapshot, &why);
                         cold = Some(why);
                     }
                 }
@@ -308,11 +304,13 @@ impl Runner {
     /// # Errors
     /// As [`Runner::run`].
     pub fn warm(&self, number: u8, options: &RunOptions) -> Result<Result<(), String>, RunError> {
-        let mut held = self
-            .snapshots
+        Ok(self.snapshots().get(self, number, options)?.map(drop))
+    }
+
+    fn snapshots(&self) -> MutexGuard<'_, Snapshots> {
+        self.snapshots
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        Ok(held.get(self, number, options)?.map(drop))
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A cluster in the slot with its loop and its prober thread, for as long as `work` takes.

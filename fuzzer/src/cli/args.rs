@@ -3,7 +3,7 @@
 //! AFL's letters where AFL has one (-o -V -E -s -t -x). Refuses to know defaults that need a target or a clock: those are set
 //! where they are used. Verbs that are not there yet stand nowhere here.
 
-use crate::fuzz::{FaultSet, StrategyKind};
+use crate::fuzz::{FaultSet, Slots, StrategyKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -149,6 +149,9 @@ pub struct FuzzArgs {
     /// Of the picks, those that start cold where snapshots work: start-up and first elections have bugs too
     #[arg(long, value_name = "SHARE", default_value_t = crate::fuzz_cmd::COLD_SHARE, value_parser = share)]
     pub cold_share: f64,
+    /// Clusters side by side: a number, or auto for as many as 20 fault-free runs at once stay undisturbed
+    #[arg(short = 'j', value_name = "N", default_value = "1")]
+    pub slots: Slots,
     /// No screen: a status line a second
     #[arg(long)]
     pub no_ui: bool,

@@ -11,7 +11,7 @@ use warren_executor::RunOptions;
 use warren_executor::libafl_executor::ClusterExecutor;
 use warren_executor::run::{Runner, learn_background};
 use warren_feedback::{Judge, RunObserver, coverage_observer, sink};
-use warren_model::{ClusterShape, RunProduct, StackId};
+use warren_model::{ClusterShape, FaultSequence, RunProduct, StackId};
 
 type Sink = Box<dyn FnMut(RunProduct, &mut Observers)>;
 
@@ -60,16 +60,17 @@ impl Drive for ClusterExecutor<Observers, Sink> {
         self.runner().config().map_size
     }
 
-    fn resize_map(&mut self, size: usize) {
-        self.runner_mut().config_mut().map_size = size;
+    fn resize_map(&mut self, size: usize) -> Result<(), Error> {
+        self.runner_mut()?.config_mut().map_size = size;
         self.observers_mut().0 = coverage_observer(size);
+        Ok(())
     }
 
     fn learn_background(&mut self) -> Result<Vec<StackId>, Error> {
         let options = ClusterExecutor::options_mut(self).clone();
         let stacks =
             learn_background(self.runner(), &options).map_err(|e| Error::runtime(e.to_string()))?;
-        self.runner_mut()
+        self.runner_mut()?
             .config_mut()
             .background
             .clone_from(&stacks);
@@ -83,7 +84,25 @@ impl Drive for ClusterExecutor<Observers, Sink> {
             .map_err(|e| Error::runtime(e.to_string()))
     }
 
-    fn take_up_background(&mut self, stacks: &[StackId]) {
-        self.runner_mut().config_mut().background = stacks.to_vec();
+    fn take_up_background(&mut self, stacks: &[StackId]) -> Result<(), Error> {
+        self.runner_mut()?.config_mut().background = stacks.to_vec();
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        ticket: usize,
+        sequence: &FaultSequence,
+        options: RunOptions,
+    ) -> Result<(), Error> {
+        ClusterExecutor::start(self, ticket, sequence, options)
+    }
+
+    fn next_ended(&mut self) -> Option<usize> {
+        ClusterExecutor::next_ended(self)
+    }
+
+    fn wait_for_all(&mut self) {
+        ClusterExecutor::wait_for_all(self);
     }
 }

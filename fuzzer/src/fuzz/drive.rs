@@ -5,7 +5,7 @@ use libafl_bolts::tuples::tuple_list_type;
 use std::time::Duration;
 use warren_executor::RunOptions;
 use warren_feedback::{CoverageObserver, RunObserver};
-use warren_model::{ClusterShape, StackId};
+use warren_model::{ClusterShape, FaultSequence, StackId};
 
 /// The observers of a campaign, in this order.
 pub type Observers = tuple_list_type!(CoverageObserver, RunObserver);
@@ -25,7 +25,10 @@ pub trait Drive {
     fn map_size(&self) -> usize;
 
     /// Takes another map size for the next run, observers included.
-    fn resize_map(&mut self, size: usize);
+    ///
+    /// # Errors
+    /// A run goes on.
+    fn resize_map(&mut self, size: usize) -> Result<(), Error>;
 
     /// Learns which stacks are background (once a target; cached by the executor).
     ///
@@ -40,7 +43,28 @@ pub trait Drive {
     fn warm(&mut self, number: u8) -> Result<Result<(), String>, Error>;
 
     /// Takes up the background stacks that an earlier process of this campaign learned.
-    fn take_up_background(&mut self, stacks: &[StackId]);
+    ///
+    /// # Errors
+    /// A run goes on.
+    fn take_up_background(&mut self, stacks: &[StackId]) -> Result<(), Error>;
+
+    /// Starts a run in a slot of its own, beside others, under a number that none of them has.
+    ///
+    /// # Errors
+    /// The system gives no more threads.
+    fn start(
+        &mut self,
+        ticket: usize,
+        sequence: &FaultSequence,
+        options: RunOptions,
+    ) -> Result<(), Error>;
+
+    /// Waits for the next started run that ends, or takes one that has: its number, none when there is none. The next
+    /// `run_target` hands its product over and runs nothing.
+    fn next_ended(&mut self) -> Option<usize>;
+
+    /// Waits until no started run goes on; they are still to be asked for. What runs next has the machine for itself.
+    fn wait_for_all(&mut self);
 }
 
 /// Limits of a run, from the learning runs (design, section 7, Numbers).

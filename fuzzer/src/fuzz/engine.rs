@@ -6,6 +6,7 @@ use super::learn::learn;
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions};
 use super::saved::{Whole, check_resume, identity, read_back};
 use super::session::Session;
+use super::side_by_side;
 use super::stage::FuzzStage;
 use super::store::StoreFeedback;
 use super::{SharedSnapshot, State, StrategyKind};
@@ -133,6 +134,16 @@ where
             judge,
         )
     };
+    let learned = learned.and_then(|()| {
+        side_by_side::settle(
+            &mut session,
+            &mut fuzzer,
+            &mut executor,
+            &mut state,
+            &mut manager,
+            judge,
+        )
+    });
     let mut stages = tuple_list!(FuzzStage {
         session,
         judge: judge.clone(),
@@ -183,13 +194,13 @@ fn resume<E: Drive>(
         ));
     }
     if whole.map_size > 0 && whole.map_size as usize != executor.map_size() {
-        executor.resize_map(whole.map_size as usize);
+        executor.resize_map(whole.map_size as usize)?;
     }
     let judge = session.judge_handle();
     session.take_up(state, whole, &judge)?;
     session.store = Some(store);
     if let Some(stacks) = &session.learnt.background {
-        executor.take_up_background(stacks);
+        executor.take_up_background(stacks)?;
     }
     if session.learnt.roots > 0 && session.options.strategy == StrategyKind::RandomPoints {
         let root = StoredRun::read(&session.folder.runs(), 0)?;
@@ -219,28 +230,53 @@ where
     E: HasObservers<Observers = Observers> + Drive + Executor<Manager, FaultSequence, State, Std>,
 {
     loop {
-        let session = &mut stages.0.session;
-        if let Some(reason) = due(session) {
+        let stage = &mut stages.0;
+        if let Some(reason) = due(&stage.session) {
+            match reason {
+                // What is under way is begun again when the campaign goes on.
+                EndReason::Bug | EndReason::Hang => {}
+                _ => stage.look_at_all(fuzzer, executor, state, manager)?,
+            }
             return Ok(reason);
         }
-        // A sequence whose last run told nothing is run again, and a seed that is due is run, before anything new is picked.
-        stages.0.session.import(&*executor, state);
-        let went = if stages.0.session.job.is_some() {
-            stages.0.again(fuzzer, executor, state, manager)
+        let session = &mut stage.session;
+        let alone = session.job.is_some() || session.seed_is_due(state);
+        let under_way = !session.under_way.is_empty();
+        let went = if under_way && (alone || session.enough_begun()) {
+            stage
+                .look_at_one(fuzzer, executor, state, manager)
+                .map_err(|e| stage.session.fail(e))
         } else {
-            fuzzer.fuzz_one(stages, executor, state, manager).map(drop)
+            // A sequence whose last run told nothing is run again, and a seed that is due is run, before anything new is picked; then what
+            // an earlier process had begun.
+            session.import(&*executor, state);
+            if session.job.is_some() {
+                stage.again(fuzzer, executor, state, manager)
+            } else if !session.waiting.is_empty() {
+                let job = session.waiting.remove(0);
+                stage
+                    .begin(fuzzer, executor, state, manager, job)
+                    .map_err(|e| stage.session.fail(e))
+            } else {
+                fuzzer.fuzz_one(stages, executor, state, manager).map(drop)
+            }
         };
+        let stage = &mut stages.0;
         match went {
             Ok(()) => {}
+            // What is under way may have children.
+            Err(Error::Empty(..)) if !stage.session.under_way.is_empty() => {
+                stage.look_at_one(fuzzer, executor, state, manager)?;
+            }
             Err(Error::Empty(..)) => {
-                stages.0.session.say(
+                stage.session.say(
                     "exhausted: every child of every kept run was tried (or has too many faults)"
                         .into(),
                 );
                 return Ok(EndReason::Exhausted);
             }
             Err(Error::ShuttingDown) => return Ok(EndReason::Stopped),
-            Err(e) => return Err(stages.0.session.error.take().unwrap_or(e.into())),
+            Err(e) => return Err(stage.session.error.take().unwrap_or(e.into())),
         }
     }
 }

@@ -214,6 +214,12 @@ impl Session {
         }
     }
 
+    /// A seed is to be tried now; it is run alone.
+    #[must_use]
+    pub fn seed_is_due(&self, state: &State) -> bool {
+        self.due_seed(state).is_some()
+    }
+
     fn due_seed(&self, state: &State) -> Option<usize> {
         if self.seeds.waiting.is_empty() {
             return None;

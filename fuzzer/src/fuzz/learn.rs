@@ -134,7 +134,7 @@ where
                 "coverage map: {set} of {} slots set by a fault-free run (more than 12 %), taking {size}; learning starts anew",
                 executor.map_size()
             ));
-            executor.resize_map(size);
+            executor.resize_map(size)?;
             (totals, tests, maps) = (Vec::new(), Vec::new(), Vec::new());
             session.map_size = size;
             session.learnt = Learnt {
@@ -220,7 +220,7 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
         ..CurrentRun::default()
     });
     // The stop flag, and what the screen shows.
-    set_options(session, executor.options_mut(), FIRST_LIMIT, false);
+    set_options(session, executor.options_mut(), 0, FIRST_LIMIT, false);
     let mut tries = 0;
     let stacks = loop {
         tries += 1;

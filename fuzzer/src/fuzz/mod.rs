@@ -15,17 +15,21 @@ mod options;
 mod owed;
 mod saved;
 mod session;
+mod side_by_side;
 mod snapshot;
 mod stage;
 mod starts;
 mod store;
 #[cfg(test)]
 mod tests;
+mod under_way;
 
 pub use cluster::run;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
-pub use options::{EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, Starts, StrategyKind};
+pub use options::{
+    EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, Slots, Starts, StrategyKind,
+};
 pub use saved::{check_resume, identity};
 pub use session::describe;
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};

@@ -49,6 +49,42 @@ impl Starts {
     };
 }
 
+/// Slots side by side (`-j`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slots {
+    Exactly(usize),
+    /// As many as fault-free runs stand.
+    Auto,
+}
+
+impl fmt::Display for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Slots::Exactly(n) => write!(f, "{n}"),
+            Slots::Auto => f.write_str("auto"),
+        }
+    }
+}
+
+impl FromStr for Slots {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Slots::Auto),
+            n => match n.parse() {
+                Ok(n @ 1..=MAX_SLOTS) => Ok(Slots::Exactly(n)),
+                _ => Err(format!(
+                    "`{n}` is neither a number from 1 to {MAX_SLOTS} nor auto"
+                )),
+            },
+        }
+    }
+}
+
+/// Most slots side by side.
+const MAX_SLOTS: usize = 64;
+
 /// Everything a campaign needs to know. The target is already set up: `fuzz::run` takes it ready to run.
 #[derive(Clone, Debug)]
 pub struct FuzzOptions {
@@ -62,6 +98,7 @@ pub struct FuzzOptions {
     pub seeds: Vec<SeedFile>,
     pub strategy: StrategyKind,
     pub starts: Starts,
+    pub slots: Slots,
     pub faults: FaultSet,
     /// Most faults in a sequence.
     pub max_faults: usize,
@@ -277,6 +314,7 @@ impl FuzzOptions {
             seeds: Vec::new(),
             strategy: StrategyKind::default(),
             starts: Starts::COLD,
+            slots: Slots::Exactly(1),
             faults: FaultSet::default(),
             max_faults: 10,
             seed: None,

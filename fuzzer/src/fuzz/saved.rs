@@ -6,6 +6,7 @@ use super::State;
 use super::import::Seeds;
 use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
+use super::side_by_side::Rehearsed;
 use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Opened, STATE_VERSION, Store, hook, tidy};
 use crate::campaign::{Folder, KeptFinding, RunRole, state};
@@ -96,6 +97,8 @@ pub struct Now {
     pub learning_ms: u64,
     pub single_fault_runs: u32,
     pub job: Option<Job>,
+    /// Begun, and without a result: they are begun again.
+    pub under_way: Vec<Job>,
     pub owed: Option<Owed>,
     pub seeds: Seeds,
     pub redo: Redo,
@@ -137,6 +140,10 @@ pub struct Learnt {
     pub wrong: Vec<String>,
     /// Background stacks; none = not learned yet.
     pub background: Option<Vec<StackId>>,
+    /// What `-j` was asked for, and the slots it came to.
+    pub side_by_side: Option<(String, usize)>,
+    /// While that is tried.
+    pub rehearsed: Option<Rehearsed>,
 }
 
 /// The whole state.
@@ -347,6 +354,7 @@ impl Session {
         self.learnt = whole.learnt;
         self.clock.resume_at(Duration::from_millis(now.fuzz_ms));
         self.job = now.job;
+        self.waiting = now.under_way;
         self.owed = now.owed;
         self.seeds = now.seeds;
         self.redo = Redo {
@@ -405,6 +413,7 @@ impl Session {
             learning_ms: super::session::ms(self.learning_so_far()),
             single_fault_runs: self.judge().learned().single_fault_runs,
             job: self.job.clone(),
+            under_way: self.unfinished(),
             owed: self.owed.clone(),
             seeds: self.seeds.clone(),
             redo: self.redo.clone(),

@@ -7,6 +7,7 @@ use super::import::Seeds;
 use super::options::{EndReason, FuzzError, FuzzOptions};
 use super::saved::{Job, Learnt, News, Owed, Redo};
 use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
+use super::under_way::UnderWay;
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
@@ -16,6 +17,7 @@ use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::state::{HasCorpus, HasExecutions};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots};
@@ -64,6 +66,13 @@ pub struct Session {
     /// A sequence that is to be run again, and a failing run that is to be decided on.
     pub job: Option<Job>,
     pub owed: Option<Owed>,
+    /// Slots side by side (`-j`), and the sequences in them.
+    pub slots: usize,
+    pub under_way: Vec<UnderWay>,
+    /// Those that were under way when an earlier process ended.
+    pub waiting: Vec<Job>,
+    /// Key `n` wants an end of the run in the observers.
+    pub giving_up: Arc<AtomicBool>,
     /// What the next record of the journal will say (saved.rs).
     pub redo: Redo,
     pub news: News,
@@ -124,6 +133,10 @@ impl Session {
             learnt: Learnt::default(),
             job: None,
             owed: None,
+            slots: 1,
+            under_way: Vec::new(),
+            waiting: Vec::new(),
+            giving_up: Arc::default(),
             redo: Redo::default(),
             news: News::default(),
             templates: 0,
@@ -214,12 +227,27 @@ impl Session {
         });
     }
 
-    /// Tells the screen what runs now.
+    /// Tells the screen what runs now, with the machine for itself.
     pub fn show_current(&self, current: CurrentRun) {
+        self.show_run(0, current);
+    }
+
+    /// Tells the screen what runs in a slot now.
+    pub fn show_run(&self, slot: usize, run: CurrentRun) {
         self.snapshot().with(|s| {
-            s.nodes.clear();
-            s.current = current;
+            if slot == 0 {
+                s.nodes.clear();
+            }
+            if let Some(shown) = s.run_of(slot) {
+                *shown = run;
+            }
         });
+    }
+
+    /// Nothing goes on beside slot 0.
+    pub fn show_idle(&self) {
+        self.snapshot()
+            .with(|s| s.beside.fill(CurrentRun::default()));
     }
 
     /// One run has ended: it is counted, and its line is written by the next [`Session::commit`]. Every run passes here once. One

@@ -5,7 +5,7 @@ use crate::campaign::KeptFinding;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use warren_executor::{NodeStatus, RunProgress};
 
@@ -132,8 +132,11 @@ pub struct Snapshot {
     pub last_find_ms: Option<u64>,
     pub last_crash_ms: Option<u64>,
     pub last_hang_ms: Option<u64>,
+    /// The run of slot 0, whose nodes are shown.
     pub current: CurrentRun,
     pub nodes: Vec<NodeState>,
+    /// The runs of the slots beside it, empty ones where none goes on; none at `-j 1`.
+    pub beside: Vec<CurrentRun>,
     pub injected: InjectedRates,
     /// Why the rest of a sequence did not happen: (reason, runs).
     pub not_injected: Vec<(String, u64)>,
@@ -149,8 +152,8 @@ pub struct Snapshot {
     pub ended: bool,
 }
 
-/// What the executor tells while a run goes on.
-pub fn show_progress(snapshot: &SharedSnapshot, progress: &RunProgress) {
+/// What the executor tells while the run of a slot goes on.
+pub fn show_progress(snapshot: &SharedSnapshot, slot: usize, progress: &RunProgress) {
     let state = |n: &warren_executor::NodeProgress| match n.status {
         NodeStatus::Absent => "absent",
         NodeStatus::Starting => "starting",
@@ -174,8 +177,9 @@ pub fn show_progress(snapshot: &SharedSnapshot, progress: &RunProgress) {
     let phase = progress.phase.to_string();
     let now = Instant::now();
     snapshot.with(|s| {
-        s.nodes = nodes;
-        let c = &mut s.current;
+        let Some(c) = s.run_of(slot) else {
+            return;
+        };
         if c.phase != phase {
             let began = c.phase_since.or(c.since).unwrap_or(now);
             let name = std::mem::replace(&mut c.phase, phase);
@@ -188,14 +192,28 @@ pub fn show_progress(snapshot: &SharedSnapshot, progress: &RunProgress) {
         }
         c.injected = progress.injected;
         c.awaited = progress.awaited.is_some();
+        if slot == 0 {
+            s.nodes = nodes;
+        }
     });
+}
+
+impl Snapshot {
+    /// What is shown of the run of a slot.
+    pub fn run_of(&mut self, slot: usize) -> Option<&mut CurrentRun> {
+        match slot.checked_sub(1) {
+            None => Some(&mut self.current),
+            Some(beside) => self.beside.get_mut(beside),
+        }
+    }
 }
 
 /// What the keys ask of the loop.
 #[derive(Debug, Default)]
 struct Wishes {
     pause: AtomicBool,
-    give_up: Arc<AtomicBool>,
+    /// One of each run that goes on.
+    give_up: Mutex<Vec<Weak<AtomicBool>>>,
 }
 
 /// A snapshot shared by the loop and the screen, and the screen's wishes.
@@ -234,22 +252,28 @@ impl SharedSnapshot {
         self.wishes.pause.load(Ordering::SeqCst)
     }
 
-    /// Key `n`: the run that is going on is to end. Without one the wish is forgotten at the next run's start.
+    /// Key `n`: what is going on is to end, in every slot. Without a run it is a wish of nothing.
     pub fn give_up_run(&self) {
-        self.wishes.give_up.store(true, Ordering::SeqCst);
+        for flag in self.going_on().iter().filter_map(Weak::upgrade) {
+            flag.store(true, Ordering::SeqCst);
+        }
     }
 
-    /// A run is about to start: an older wish to give one up is not meant for it.
+    /// A run is about to start: its own flag, which an older wish does not reach.
     #[must_use]
     pub fn begin_run(&self) -> Arc<AtomicBool> {
-        self.wishes.give_up.store(false, Ordering::SeqCst);
-        Arc::clone(&self.wishes.give_up)
+        let flag = Arc::new(AtomicBool::new(false));
+        let mut going_on = self.going_on();
+        going_on.retain(|f| f.strong_count() > 0);
+        going_on.push(Arc::downgrade(&flag));
+        flag
     }
 
-    /// The run that has just ended was to be given up.
-    #[must_use]
-    pub fn gave_up(&self) -> bool {
-        self.wishes.give_up.load(Ordering::SeqCst)
+    fn going_on(&self) -> MutexGuard<'_, Vec<Weak<AtomicBool>>> {
+        self.wishes
+            .give_up
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Before each run: returns at once, or when a wished pause is over or `stopping` holds. Answers how long it was.
@@ -300,11 +324,11 @@ mod tests {
             asked: 2,
             cut: vec![NodeName::from("b"), NodeName::from("c")],
         };
-        show_progress(&shared, &p);
-        show_progress(&shared, &p);
+        show_progress(&shared, 0, &p);
+        show_progress(&shared, 0, &p);
         p.phase = Phase::Test;
         p.injected = 1;
-        show_progress(&shared, &p);
+        show_progress(&shared, 0, &p);
         let s = shared.get();
         let states: Vec<&str> = s.nodes.iter().map(|n| n.state.as_str()).collect();
         assert_eq!(states, ["alive", "cut", "dead"]);
@@ -342,12 +366,36 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_to_give_up_is_for_the_run_that_goes_on_only() {
+    fn a_wish_to_give_up_is_for_the_runs_that_go_on_only() {
         let s = SharedSnapshot::default();
         s.give_up_run();
-        let flag = s.begin_run();
-        assert!(!flag.load(Ordering::SeqCst) && !s.gave_up());
+        let (one, other) = (s.begin_run(), s.begin_run());
+        assert!(!one.load(Ordering::SeqCst) && !other.load(Ordering::SeqCst));
+        drop(other);
         s.give_up_run();
-        assert!(flag.load(Ordering::SeqCst) && s.gave_up());
+        assert!(one.load(Ordering::SeqCst));
+        assert!(!s.begin_run().load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_run_beside_the_first_has_its_own_line_and_leaves_the_nodes_alone() {
+        let shared = SharedSnapshot::default();
+        shared.with(|s| s.beside = vec![CurrentRun::default(); 2]);
+        let p = RunProgress {
+            phase: Phase::Test,
+            elapsed: Duration::ZERO,
+            nodes: vec![],
+            awaited: None,
+            injected: 3,
+            asked: 3,
+            cut: vec![],
+        };
+        shared.with(|s| s.nodes = vec![NodeState::default()]);
+        show_progress(&shared, 2, &p);
+        // No such slot: it is passed over.
+        show_progress(&shared, 3, &p);
+        let s = shared.get();
+        assert_eq!((s.beside[1].injected, s.beside[0].injected), (3, 0));
+        assert_eq!((s.current.injected, s.nodes.len()), (0, 1));
     }
 }

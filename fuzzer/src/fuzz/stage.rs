@@ -20,6 +20,7 @@ use libafl::stages::{Restartable, Stage};
 use libafl::state::{HasExecutions, HasRand};
 use libafl::{Error, HasMetadata};
 use libafl_bolts::ToSlice;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
@@ -110,7 +111,7 @@ impl FuzzStage {
         let Some(job) = self.job(executor, state, pick)? else {
             return Ok(());
         };
-        self.run_job(fuzzer, executor, state, manager, job)
+        self.begin(fuzzer, executor, state, manager, job)
     }
 
     /// Runs the sequence again whose last run told nothing before a kill or Ctrl-C ended its next one.
@@ -132,7 +133,8 @@ impl FuzzStage {
         let Some(job) = self.session.job.take() else {
             return Ok(());
         };
-        self.run_job(fuzzer, executor, state, manager, job)
+        self.begin(fuzzer, executor, state, manager, job)
+            .and_then(|()| self.look_at_all(fuzzer, executor, state, manager))
             .map_err(|e| self.session.fail(e))
     }
 
@@ -154,7 +156,11 @@ impl FuzzStage {
         confirm::decide(&mut self.session, fuzzer, executor, state, manager)
     }
 
-    fn run_job<E, EM, Z>(
+    /// The first run of a sequence has ended and is what the executor hands over next.
+    ///
+    /// # Errors
+    /// I/O; the cluster cannot be run any more.
+    pub(super) fn look_at<E, EM, Z>(
         &mut self,
         fuzzer: &mut Z,
         executor: &mut E,
@@ -167,15 +173,6 @@ impl FuzzStage {
         Z: ExecutesInput<E, EM, FaultSequence, State>
             + ExecutionProcessor<EM, FaultSequence, Observers, State>,
     {
-        self.session.show_current(CurrentRun {
-            doing: doing(job.role).into(),
-            faults: job.lines.clone(),
-            kinds: job.sequence.kinds(),
-            why: job.why.clone(),
-            seed_run: job.pick.as_ref().map(|p| p.seed),
-            since: Some(Instant::now()),
-            ..CurrentRun::default()
-        });
         let kind = match self.test(fuzzer, executor, state, manager, &mut job)? {
             Tested::Stopped => return Ok(()),
             Tested::GivenUp => return self.give_up(state, &job),
@@ -214,7 +211,7 @@ impl FuzzStage {
         let session = &mut self.session;
         let shape = executor.shape().clone();
         let drawing = drawing(session, executor, &shape);
-        let every_tenth = session.counts.sequences % DURABLE_EVERY == DURABLE_EVERY - 1;
+        let every_tenth = session.begun() % DURABLE_EVERY == DURABLE_EVERY - 1;
         let Some(pick) = pick else {
             let snapshots = session.learnt.roots.saturating_sub(1);
             let share = session.options.starts.cold_share;
@@ -276,7 +273,7 @@ impl FuzzStage {
         }))
     }
 
-    /// Runs a sequence until it tells something: void runs are repeated, a run over its limit is made once more with twice the
+    /// Takes the run that has ended, and runs its sequence until it tells something: void runs are repeated, a run over its limit is made once more with twice the
     /// limit, a liveness failure that load may explain is asked once more. All but the last run get their line and their record
     /// here, which says what is to be run next.
     fn test<E, EM, Z>(
@@ -293,19 +290,9 @@ impl FuzzStage {
     {
         let session = &mut self.session;
         let limit = session.limits.run;
+        executor.observers_mut().1.0.expect_retest(job.retested);
+        let mut kind = fuzzer.execute_input(state, executor, manager, &job.sequence)?;
         loop {
-            let asked = if job.retested { limit * 2 } else { limit };
-            let kind = execute(
-                session,
-                fuzzer,
-                executor,
-                state,
-                manager,
-                &job.sequence,
-                asked,
-                job.durable,
-                job.retested,
-            )?;
             let observers = executor.observers();
             let run = &observers.1.0;
             if session.stopping() {
@@ -337,18 +324,36 @@ impl FuzzStage {
             } else {
                 return Ok(Tested::Done(kind));
             };
+            let line_seed = job.pick.as_ref().map(|p| p.seed);
             let mut line = line(session, state, run, job.role);
             line.why.clone_from(&job.why);
-            line.seed_run = job.pick.as_ref().map(|p| p.seed);
+            line.seed_run = line_seed;
             session.run_ended(&line)?;
             job.role = next;
             session.job = Some(job.clone());
             session.commit(state)?;
             session.job = None;
-            session.snapshot().with(|s| {
-                s.current.doing = doing(next).into();
-                s.current.since = Some(Instant::now());
+            session.show_current(CurrentRun {
+                doing: doing(next).into(),
+                faults: job.lines.clone(),
+                kinds: job.sequence.kinds(),
+                why: job.why.clone(),
+                seed_run: line_seed,
+                since: Some(Instant::now()),
+                ..CurrentRun::default()
             });
+            let asked = if job.retested { limit * 2 } else { limit };
+            kind = execute(
+                session,
+                fuzzer,
+                executor,
+                state,
+                manager,
+                &job.sequence,
+                asked,
+                job.durable,
+                job.retested,
+            )?;
         }
     }
 
@@ -453,7 +458,7 @@ impl FuzzStage {
 /// The last run ended because the user gave it up, not by itself just before.
 pub fn given_up(session: &Session, run: &RunObserver) -> bool {
     let void = run.judgement().void.as_deref();
-    session.snapshot().gave_up() && void.is_some_and(|v| v.starts_with(STOPPED))
+    session.giving_up.load(Ordering::SeqCst) && void.is_some_and(|v| v.starts_with(STOPPED))
 }
 
 /// The line of a run, as far as the run itself tells.
@@ -469,7 +474,7 @@ pub fn line<'a>(
     line
 }
 
-/// One run through LibAFL's observers, judged by the run observer.
+/// One run through LibAFL's observers, judged by the run observer. It has the machine for itself.
 #[expect(
     clippy::too_many_arguments,
     reason = "LibAFL's four and the run's four"
@@ -491,7 +496,10 @@ where
 {
     let paused = session.snapshot().wait_while_paused(|| session.stopping());
     session.paused(paused);
-    set_options(session, executor.options_mut(), limit, durable);
+    executor.wait_for_all();
+    session.show_idle();
+    set_options(session, executor.options_mut(), 0, limit, durable);
+    session.giving_up = executor.options_mut().give_up.clone();
     executor.observers_mut().1.0.expect_retest(retest);
     Ok(fuzzer.execute_input(state, executor, manager, sequence)?)
 }
@@ -499,6 +507,7 @@ where
 pub(super) fn set_options(
     session: &Session,
     options: &mut RunOptions,
+    slot: usize,
     limit: Duration,
     durable: bool,
 ) {
@@ -510,8 +519,10 @@ pub(super) fn set_options(
     options.stop = session.options.stop.clone();
     options.give_up = session.snapshot().begin_run();
     options.progress = Some(std::sync::Arc::new(move |p| {
-        hook::phase(|| snapshot.with(|s| s.current.doing.clone()), &p);
-        show_progress(&snapshot, &p);
+        let doing =
+            || snapshot.with(|s| s.run_of(slot).map(|r| r.doing.clone()).unwrap_or_default());
+        hook::phase(doing, &p);
+        show_progress(&snapshot, slot, &p);
     }));
 }
 
@@ -545,7 +556,7 @@ fn reason(pick: &Pick, sequence: &FaultSequence) -> String {
 }
 
 /// For the screen.
-fn doing(role: RunRole) -> &'static str {
+pub(super) fn doing(role: RunRole) -> &'static str {
     match role {
         RunRole::Retest => "retest",
         RunRole::Repeat => "repeat",

@@ -112,7 +112,7 @@ where
         });
         let began = Instant::now();
         let limit = session.limits.run;
-        set_options(session, executor.options_mut(), limit, false);
+        set_options(session, executor.options_mut(), 0, limit, false);
         let warm = match executor.warm(number) {
             Ok(warm) => warm,
             Err(_) if session.stopping() => return Ok(()),

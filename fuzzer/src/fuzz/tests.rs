@@ -4,6 +4,7 @@ mod minimise;
 mod resume;
 mod samples;
 mod seeds;
+mod slots;
 mod starts;
 
 use super::engine::campaign;
@@ -13,12 +14,15 @@ use crate::search::sim::{MAP, Sim};
 use libafl::executors::{Executor, ExitKind, HasObservers};
 use libafl::state::HasExecutions;
 use libafl_bolts::tuples::{RefIndexable, tuple_list};
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use warren_executor::RunOptions;
 use warren_feedback::{Judge, RunObserver, coverage_observer, sink};
-use warren_model::{ClusterShape, FaultSequence, Rules, StackId};
+use warren_model::{ClusterShape, FaultSequence, Rules, RunProduct, StackId};
 
 type Tweak = Box<dyn FnMut(u64, &FaultSequence, &RunOptions, &mut warren_model::RunProduct)>;
 
@@ -30,6 +34,22 @@ struct SimExecutor {
     observers: Observers,
     tweak: Tweak,
     runs: u64,
+    /// Started, in order, and what the next `run_target` hands over.
+    started: VecDeque<(usize, RunProduct)>,
+    ended: Option<RunProduct>,
+    /// Runs that would go on now.
+    going_on: usize,
+    /// Most that were started at once.
+    most: Rc<Cell<usize>>,
+}
+
+impl SimExecutor {
+    fn run(&mut self, input: &FaultSequence, options: &RunOptions) -> RunProduct {
+        self.runs += 1;
+        let mut product = self.sim.run(input);
+        (self.tweak)(self.runs, input, options, &mut product);
+        product
+    }
 }
 
 impl<EM, Z> Executor<EM, FaultSequence, State, Z> for SimExecutor {
@@ -41,9 +61,14 @@ impl<EM, Z> Executor<EM, FaultSequence, State, Z> for SimExecutor {
         input: &FaultSequence,
     ) -> Result<ExitKind, libafl::Error> {
         *state.executions_mut() += 1;
-        self.runs += 1;
-        let mut product = self.sim.run(input);
-        (self.tweak)(self.runs, input, &self.options, &mut product);
+        let product = match self.ended.take() {
+            Some(product) => product,
+            None => {
+                assert_eq!(self.going_on, 0, "others go on beside a run of its own");
+                let options = self.options.clone();
+                self.run(input, &options)
+            }
+        };
         let timed_out = product.record.timed_out;
         sink(product, &mut self.observers)?;
         Ok(if timed_out {
@@ -77,7 +102,7 @@ impl Drive for SimExecutor {
     fn map_size(&self) -> usize {
         MAP
     }
-    fn resize_map(&mut self, _size: usize) {
+    fn resize_map(&mut self, _size: usize) -> Result<(), libafl::Error> {
         unreachable!("the made-up cluster sets few slots")
     }
     fn learn_background(&mut self) -> Result<Vec<StackId>, libafl::Error> {
@@ -89,7 +114,31 @@ impl Drive for SimExecutor {
             _ => Err("the made-up cluster has three".into()),
         })
     }
-    fn take_up_background(&mut self, _stacks: &[StackId]) {}
+    fn take_up_background(&mut self, _stacks: &[StackId]) -> Result<(), libafl::Error> {
+        Ok(())
+    }
+    fn start(
+        &mut self,
+        ticket: usize,
+        sequence: &FaultSequence,
+        options: RunOptions,
+    ) -> Result<(), libafl::Error> {
+        assert!(self.started.iter().all(|(t, _)| *t != ticket), "{ticket}");
+        let product = self.run(sequence, &options);
+        self.started.push_back((ticket, product));
+        self.going_on += 1;
+        self.most.set(self.most.get().max(self.started.len()));
+        Ok(())
+    }
+    fn next_ended(&mut self) -> Option<usize> {
+        let (ticket, product) = self.started.pop_front()?;
+        self.ended = Some(product);
+        self.going_on = self.going_on.saturating_sub(1);
+        Some(ticket)
+    }
+    fn wait_for_all(&mut self) {
+        self.going_on = 0;
+    }
 }
 
 fn executor(sim: Sim, tweak: Tweak) -> (SimExecutor, Arc<Mutex<Judge>>) {
@@ -103,6 +152,10 @@ fn executor(sim: Sim, tweak: Tweak) -> (SimExecutor, Arc<Mutex<Judge>>) {
             observers: tuple_list!(coverage_observer(MAP), RunObserver::new(judge.clone())),
             tweak,
             runs: 0,
+            started: VecDeque::new(),
+            ended: None,
+            going_on: 0,
+            most: Rc::default(),
         },
         judge,
     )

@@ -149,6 +149,8 @@ pub struct Queue {
     coverage_sum: u64,
     uninjectable: u64,
     parked: Vec<Parked>,
+    /// Seed run and fault id of each child that was taken and has no result yet: several, with slots side by side.
+    running: Vec<(u64, FaultId)>,
     /// Since they were last taken away; no part of what is saved.
     #[serde(skip)]
     changes: Vec<Change>,
@@ -235,7 +237,10 @@ impl Queue {
             return None;
         }
         let scores = self.scores();
-        let lowest = (0..self.entries.len()).min_by_key(|i| scores[*i])?;
+        // A child that is out comes back to its seed run, perhaps to be tried again.
+        let lowest = (0..self.entries.len())
+            .filter(|i| !self.is_out(self.entries[*i].seed))
+            .min_by_key(|i| scores[*i])?;
         let entry = self.leave(lowest);
         self.changes.push(Change::Parked { entry: lowest });
         Some((entry.seed, entry))
@@ -311,13 +316,27 @@ impl Queue {
         self.done(pick);
     }
 
+    /// A child of this seed run was taken and has no result yet.
+    fn is_out(&self, seed: u64) -> bool {
+        self.running.iter().any(|(s, _)| *s == seed)
+    }
+
+    fn came_back(&mut self, pick: &Pick) {
+        let child = (pick.seed, pick.key.fault_id());
+        if let Some(at) = self.running.iter().position(|r| *r == child) {
+            self.running.swap_remove(at);
+        }
+    }
+
     fn done(&mut self, pick: &Pick) {
+        self.came_back(pick);
         let id = pick.key.fault_id();
         self.tested.insert(id);
+        let out = self.is_out(pick.seed);
         if let Some(at) = self.entries.iter().position(|e| e.seed == pick.seed) {
             let entry = &mut self.entries[at];
             entry.tested.insert(id);
-            if entry.classes.is_empty() && entry.retries.is_empty() {
+            if entry.classes.is_empty() && entry.retries.is_empty() && !out {
                 self.entries.swap_remove(at);
             }
         }
@@ -331,6 +350,7 @@ impl Queue {
     }
 
     fn put_back(&mut self, pick: &Pick) -> bool {
+        self.came_back(pick);
         let tries = pick.tries + 1;
         if tries >= MAX_TRIES {
             self.uninjectable += 1;
@@ -438,9 +458,15 @@ impl Queue {
 
     fn belongs(&self, entry: &Entry, class: &Class, pool: Why) -> bool {
         match pool {
-            Why::NewFaultId => !self.tested.contains(&class.key.fault_id()),
+            Why::NewFaultId => {
+                let id = class.key.fault_id();
+                !self.tested.contains(&id) && self.running.iter().all(|r| r.1 != id)
+            }
             Why::Recovery => class.recovery,
-            Why::NewAmongSiblings => !entry.tested.contains(&class.key.fault_id()),
+            Why::NewAmongSiblings => {
+                let id = class.key.fault_id();
+                !entry.tested.contains(&id) && !self.running.contains(&(entry.seed, id))
+            }
             Why::Any => true,
         }
     }
@@ -529,6 +555,8 @@ impl Queue {
             }
         };
         self.picks += 1;
-        Some((entry.seed, class, occurrence, tries))
+        let seed = entry.seed;
+        self.running.push((seed, class.key.fault_id()));
+        Some((seed, class, occurrence, tries))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::format::{clip, clock, short};
 use super::look::{Palette, Part, field, render, styled};
-use crate::fuzz::{FindLine, NodeState, Snapshot};
+use crate::fuzz::{CurrentRun, FindLine, NodeState, Snapshot};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -298,8 +298,23 @@ fn sequence_table(s: &Snapshot, width: usize, p: Palette) -> Vec<Line<'static>> 
             clip(&text, room),
         ));
     }
+    lines.extend(beside_lines(s, room, p));
     lines.extend(message(s).map(|m| note(&m, room, p)));
     lines
+}
+
+/// One line for each slot beside the one whose nodes are shown: `test, 1/2 crash+reboot`.
+fn beside_lines(s: &Snapshot, room: usize, p: Palette) -> Vec<Line<'static>> {
+    let text = |c: &CurrentRun| match (c.phase.as_str(), c.doing.as_str()) {
+        (_, "") => "waits".to_owned(),
+        ("", _) => format!("slot, {}", c.kinds),
+        (phase, _) if c.faults.is_empty() => format!("{phase}, {}", c.kinds),
+        (phase, _) => format!("{phase}, {}/{} {}", c.injected, c.faults.len(), c.kinds),
+    };
+    let line = |(k, c): (usize, &CurrentRun)| {
+        field(p, LABEL, &format!("slot {}", k + 2), clip(&text(c), room))
+    };
+    s.beside.iter().enumerate().map(line).collect()
 }
 
 /// `test 1.2 s | start 2.0, setup 0.4`.

@@ -32,8 +32,13 @@ pub fn status_line(s: &Snapshot, now: Instant) -> String {
         let last = s.current.faults.last().map_or("", String::as_str);
         format!(" | {doing}: {} ({})", s.current.kinds, short(last))
     };
+    let beside = s.beside.iter().filter(|c| !c.doing.is_empty()).count();
+    let beside = match beside {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
     format!(
-        "[{}] runs {} seqs {} {} corpus {} pending {} {map} (+{}) findings {} hangs {} unknown {} inj 1:{} n:{}{now_trying}",
+        "[{}] runs {} seqs {} {} corpus {} pending {} {map} (+{}) findings {} hangs {} unknown {} inj 1:{} n:{}{now_trying}{beside}",
         clock(run_time_ms(s, now)),
         s.execs,
         s.sequences,
@@ -96,5 +101,7 @@ mod tests {
             "[0h01m01s] runs 11 seqs 9 30.0/min corpus 4 pending 300 cov 3100/65536 (+100) findings 0 hangs 0 unknown 0 \
              inj 1:75 % n:- | fuzzing: crash+reboot (reboot a at X.y)"
         );
+        s.beside = vec![CurrentRun::default(), s.current.clone()];
+        assert!(status_line(&s, t).ends_with("(reboot a at X.y) and 1 more"));
     }
 }

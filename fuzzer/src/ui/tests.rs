@@ -5,7 +5,7 @@ use super::keys::{Page, View};
 use super::queue::tree;
 use super::samples::{busy, learning, node, paused};
 use super::screen::draw;
-use crate::fuzz::Snapshot;
+use crate::fuzz::{CurrentRun, Snapshot};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -431,6 +431,29 @@ fn the_help_can_be_read_to_its_end() {
         let b = lines(&buffer(size, &busy(t), v, &Files::default(), t, false));
         anywhere(&b, &["shown k of n"]);
     }
+}
+
+#[test]
+fn slots_side_by_side_have_a_line_each() {
+    let t = Instant::now();
+    let mut s = busy(t);
+    let mut other = s.current.clone();
+    (other.phase, other.injected) = ("test".into(), 1);
+    (other.faults, other.kinds) = (
+        vec!["crash a".into(), "reboot a".into()],
+        "crash+reboot".into(),
+    );
+    s.beside = vec![other, CurrentRun::default()];
+    anywhere(
+        &overview((120, 60), &s, t),
+        &[
+            ", 3 slots",
+            "slot 2 : test, 1/2 crash+reboot",
+            "slot 3 : waits",
+        ],
+    );
+    // In a small terminal the number of slots still stands.
+    anywhere(&overview((80, 24), &s, t), &[", 3 slots"]);
 }
 
 #[test]

@@ -53,6 +53,13 @@ pub(super) struct Snapshot {
     made: Instant,
 }
 
+impl Drop for Snapshot {
+    /// Its files go when the last run that began from it has ended. What cannot be removed is gone with the keeper.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
 /// A node at the moment of the dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NodeAt {
@@ -111,14 +118,14 @@ impl Snapshots {
             options.plain_ops,
         );
         if self.made_with.as_ref() != Some(&with) {
-            self.forget_all();
+            self.held.clear();
             self.made_with = Some(with);
         }
         if let Some(snapshot) = self.held.get(&number) {
             if snapshot.made.elapsed() < MAX_AGE {
                 return Ok(Ok(Arc::clone(snapshot)));
             }
-            self.forget(number);
+            self.held.remove(&number);
         }
         loop {
             if let Some(why) = self.troubles.get(&number).and_then(Trouble::pause) {
@@ -164,9 +171,15 @@ impl Snapshots {
         made
     }
 
-    /// A restore did not work: the snapshot is of no use.
-    pub fn failed_restore(&mut self, number: u8, why: &str) {
-        self.forget(number);
+    /// A restore did not work: the snapshot is of no use. Another run may have made a new one by now.
+    pub fn failed_restore(&mut self, number: u8, snapshot: &Arc<Snapshot>, why: &str) {
+        if self
+            .held
+            .get(&number)
+            .is_some_and(|held| Arc::ptr_eq(held, snapshot))
+        {
+            self.held.remove(&number);
+        }
         self.failed(number, why);
     }
 
@@ -183,18 +196,6 @@ impl Snapshots {
             why: why.to_owned(),
         };
         self.troubles.insert(number, trouble);
-    }
-
-    fn forget(&mut self, number: u8) {
-        if let Some(old) = self.held.remove(&number) {
-            let _ = std::fs::remove_dir_all(&old.folder);
-        }
-    }
-
-    fn forget_all(&mut self) {
-        for number in self.held.keys().copied().collect::<Vec<_>>() {
-            self.forget(number);
-        }
     }
 }
 
@@ -254,7 +255,7 @@ mod tests {
         s.failed(1, "a");
         assert_eq!(paused(&s, 1), None, "once more at once");
         // A make that works between two restores that do not is no success.
-        s.failed_restore(1, "b");
+        s.failed(1, "b");
         assert_eq!(paused(&s, 1).as_deref(), Some("b"));
         assert_eq!(paused(&s, 2), None);
         if let Some(t) = s.troubles.get_mut(&1) {

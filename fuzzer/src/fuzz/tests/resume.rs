@@ -46,8 +46,20 @@ pub(super) fn sim() -> Sim {
     }
 }
 
-pub(super) fn small(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
+/// A strategy, and how many slots side by side.
+#[derive(Clone, Copy)]
+pub(super) struct Plan(StrategyKind, usize);
+
+impl From<StrategyKind> for Plan {
+    fn from(strategy: StrategyKind) -> Self {
+        Plan(strategy, 1)
+    }
+}
+
+pub(super) fn small(out: &Path, plan: impl Into<Plan>, runs: u64) -> FuzzOptions {
+    let Plan(strategy, slots) = plan.into();
     FuzzOptions {
+        slots: Slots::Exactly(slots),
         max_classes: 30,
         learning_runs: 3,
         // Kills between the roots too.
@@ -60,10 +72,10 @@ pub(super) fn small(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOption
     }
 }
 
-pub(super) fn resumed(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
+pub(super) fn resumed(out: &Path, plan: impl Into<Plan>, runs: u64) -> FuzzOptions {
     FuzzOptions {
         resume: true,
-        ..small(out, strategy, runs)
+        ..small(out, plan, runs)
     }
 }
 
@@ -177,7 +189,7 @@ fn story(root: &Path) -> Vec<String> {
 
 /// The uninterrupted campaign, and copies of its folder at each point; at a record also with the record torn.
 fn cut_everywhere(
-    strategy: StrategyKind,
+    plan: Plan,
     runs: u64,
     seeds: Vec<SeedFile>,
 ) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
@@ -213,15 +225,16 @@ fn cut_everywhere(
     };
     let o = FuzzOptions {
         seeds,
-        ..small(&whole, strategy, runs)
+        ..small(&whole, plan, runs)
     };
     looking(look, || fuzz(sim(), o, moody()));
     let cuts = cuts.borrow().clone();
     (dir, cuts)
 }
 
-fn killed_at_any_point(strategy: StrategyKind, runs: u64) {
-    let (dir, cuts) = cut_everywhere(strategy, runs, Vec::new());
+fn killed_at_any_point(plan: impl Into<Plan>, runs: u64) {
+    let plan = plan.into();
+    let (dir, cuts) = cut_everywhere(plan, runs, Vec::new());
     // Everything that may be cut off is there.
     let points: BTreeSet<&str> = cuts
         .iter()
@@ -239,16 +252,16 @@ fn killed_at_any_point(strategy: StrategyKind, runs: u64) {
     ] {
         assert!(points.contains(point), "no {point} in {points:?}");
     }
-    if strategy == StrategyKind::CrashFuzz {
+    if plan.0 == StrategyKind::CrashFuzz {
         for point in ["queue", "run-file", "parked"] {
             assert!(points.contains(point), "no {point} in {points:?}");
         }
     }
-    become_the_same(dir.path(), cuts, strategy, runs);
+    become_the_same(dir.path(), cuts, plan, runs);
 }
 
 /// Each copy is resumed, without the seeds' files: what it needs of them is in its state.
-fn become_the_same(dir: &Path, cuts: Vec<(String, PathBuf)>, strategy: StrategyKind, runs: u64) {
+fn become_the_same(dir: &Path, cuts: Vec<(String, PathBuf)>, plan: Plan, runs: u64) {
     let whole = dir.join("whole/default");
     let want = story(&whole);
     let all = lines(&whole).len();
@@ -262,7 +275,7 @@ fn become_the_same(dir: &Path, cuts: Vec<(String, PathBuf)>, strategy: StrategyK
         let run_before =
             fs::read_to_string(root.join("runs.jsonl")).map_or(0, |t| t.lines().count());
         let (e, judge) = executor(sim(), moody());
-        let end = campaign(resumed(&copy, strategy, runs), e, &judge)
+        let end = campaign(resumed(&copy, plan, runs), e, &judge)
             .unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(end.reason, EndReason::SequenceLimit, "{what}");
         let now = seen(&root);
@@ -299,6 +312,12 @@ fn killed_at_any_point_the_baseline_becomes_the_same() {
     killed_at_any_point(StrategyKind::RandomPoints, 10);
 }
 
+/// What was under way beside the run that was looked at is begun again, in its order.
+#[test]
+fn killed_at_any_point_what_was_under_way_is_not_lost() {
+    killed_at_any_point(Plan(StrategyKind::CrashFuzz, 3), 12);
+}
+
 /// Killed while seeds are imported: none is lost, none is run twice, and those that wait for another try have it.
 #[test]
 fn killed_at_any_point_the_import_goes_on() {
@@ -313,7 +332,7 @@ fn killed_at_any_point_the_import_goes_on() {
     ];
     let names: Vec<String> = seeds.iter().map(|s| format!("seed {}", s.name)).collect();
     let runs = 33;
-    let (dir, cuts) = cut_everywhere(StrategyKind::CrashFuzz, runs, seeds);
+    let (dir, cuts) = cut_everywhere(StrategyKind::CrashFuzz.into(), runs, seeds);
     // The whole one is what it should be: each once, in order, b.toml once more.
     let whole = dir.path().join("whole/default");
     let of_seeds = |roles: &[&str]| -> Vec<String> {
@@ -330,7 +349,7 @@ fn killed_at_any_point_the_import_goes_on() {
     // Some of them were run again (void, over the limit): cut off between two runs of one seed, too.
     let again = of_seeds(&["repeat", "retest"]);
     assert!(!again.is_empty(), "{again:?}");
-    become_the_same(dir.path(), cuts, StrategyKind::CrashFuzz, runs);
+    become_the_same(dir.path(), cuts, StrategyKind::CrashFuzz.into(), runs);
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! Runs of one runner that go on at the same time, each on a thread and in a slot of its own.
+//!
+//! Called by the LibAFL executor in `libafl_executor.rs`. It chooses no sequence and judges nothing: it starts what it is given
+//! and hands the products back in the order in which the runs ended. A thread that dies costs its run alone.
+
+use crate::run::{RunError, RunOptions, Runner};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use warren_model::record::RECORD_VERSION;
+use warren_model::{FaultSequence, RunProduct, RunRecord};
+
+/// What a run came to.
+pub type Ended = Result<RunProduct, RunError>;
+
+/// A run that goes on.
+struct Run {
+    ticket: usize,
+    thread: JoinHandle<()>,
+    give_up: Arc<AtomicBool>,
+}
+
+/// The runs that go on, and those that ended and were not asked for yet.
+pub struct SideBySide {
+    going_on: Vec<Run>,
+    ended: VecDeque<(usize, Ended)>,
+    tell: Sender<(usize, Ended)>,
+    told: Receiver<(usize, Ended)>,
+}
+
+impl Default for SideBySide {
+    fn default() -> Self {
+        let (tell, told) = channel();
+        SideBySide {
+            going_on: Vec::new(),
+            ended: VecDeque::new(),
+            tell,
+            told,
+        }
+    }
+}
+
+impl SideBySide {
+    /// Starts a run under a number that no other one has now.
+    ///
+    /// # Errors
+    /// The system gives no more threads.
+    pub fn start(
+        &mut self,
+        ticket: usize,
+        runner: Arc<Runner>,
+        sequence: FaultSequence,
+        options: RunOptions,
+    ) -> Result<(), RunError> {
+        let give_up = Arc::clone(&options.give_up);
+        let tell = self.tell.clone();
+        let map_size = runner.config().map_size;
+        let thread = Builder::new()
+            .name(format!("slot-{ticket}"))
+            .spawn(move || {
+                let seed = options.seed;
+                let work = catch_unwind(AssertUnwindSafe(|| runner.run(&sequence, &options)));
+                // Before the result is told: who has it may change the runner's settings.
+                drop(runner);
+                let ended =
+                    work.unwrap_or_else(|panic| Ok(void(sequence, seed, map_size, panic.as_ref())));
+                // Nobody asks any more when the campaign is over.
+                let _ = tell.send((ticket, ended));
+            })
+            .map_err(|e| RunError::io("starting a thread for a run", e))?;
+        self.going_on.push(Run {
+            ticket,
+            thread,
+            give_up,
+        });
+        Ok(())
+    }
+
+    /// The next run that ends, with its number; `None` when none goes on. Waits.
+    pub fn next(&mut self) -> Option<(usize, Ended)> {
+        if self.ended.is_empty() {
+            self.wait_for_one();
+        }
+        self.ended.pop_front()
+    }
+
+    /// Waits until no run goes on. What they came to is still to be asked for.
+    pub fn wait_for_all(&mut self) {
+        while self.wait_for_one() {}
+    }
+
+    fn wait_for_one(&mut self) -> bool {
+        if self.going_on.is_empty() {
+            return false;
+        }
+        let Ok((ticket, ended)) = self.told.recv() else {
+            return false;
+        };
+        if let Some(at) = self.going_on.iter().position(|r| r.ticket == ticket) {
+            // It has told its result; its panic, if there was one, is in there.
+            let _ = self.going_on.swap_remove(at).thread.join();
+        }
+        self.ended.push_back((ticket, ended));
+        true
+    }
+}
+
+impl Drop for SideBySide {
+    /// What goes on is given up, and has ended when this returns: no slot outlives its campaign.
+    fn drop(&mut self) {
+        for run in &self.going_on {
+            run.give_up.store(true, Ordering::Relaxed);
+        }
+        self.wait_for_all();
+    }
+}
+
+/// A run whose thread died tells nothing, and is made again.
+fn void(
+    sequence: FaultSequence,
+    seed: u64,
+    map_size: usize,
+    panic: &(dyn Any + Send),
+) -> RunProduct {
+    let said = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    RunProduct {
+        record: RunRecord {
+            version: RECORD_VERSION,
+            seed,
+            sequence: Some(sequence),
+            void: Some(format!("the thread of this run died: {said}")),
+            ..RunRecord::default()
+        },
+        coverage: vec![0; map_size],
+        ..RunProduct::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_died_makes_its_run_void_and_says_why() {
+        let said: Box<dyn Any + Send> = Box::new("no such page");
+        let product = void(FaultSequence::empty("t"), 7, 4096, said.as_ref());
+        assert_eq!(
+            product.record.void.as_deref(),
+            Some("the thread of this run died: no such page")
+        );
+        assert_eq!((product.coverage.len(), product.record.seed), (4096, 7));
+        let said: Box<dyn Any + Send> = Box::new(format!("node {}", 3));
+        let product = void(FaultSequence::empty("t"), 7, 4096, said.as_ref());
+        assert!(product.record.void.is_some_and(|v| v.ends_with("node 3")));
+    }
+
+    #[test]
+    fn nothing_goes_on_at_first() {
+        let mut s = SideBySide::default();
+        assert!(s.next().is_none());
+        s.wait_for_all();
+    }
+}

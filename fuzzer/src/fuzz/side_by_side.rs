@@ -1,0 +1,329 @@
+//! How many slots side by side (`-j`): as asked, or with `auto` the most at which fault-free runs stay undisturbed.
+//!
+//! Called once between learning and fuzzing. Its runs are learning runs: they teach what is ordinary when several clusters share the
+//! machine, and the limits of a run at this `-j`. It refuses to call a number good by its speed: a cluster that loses its leader
+//! without a fault makes findings of the machine, not of the target.
+
+use super::State;
+use super::drive::{Drive, Limits, Observers};
+use super::learn::unusable;
+use super::options::{FuzzError, Slots};
+use super::session::{STOPPED, Session};
+use super::snapshot::CurrentRun;
+use super::stage::{line, set_options};
+use super::starts::take_in;
+use crate::campaign::RunRole;
+use libafl::executors::HasObservers;
+use libafl::fuzzer::ExecutesInput;
+use libafl_bolts::ToSlice;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use warren_feedback::{Judge, coverage::slots_set};
+use warren_model::{FaultSequence, HistoryEvent, Observation, Outcome, RunProduct, StartState};
+
+/// Fault-free runs that must all stay undisturbed for `auto`.
+const AUTO_RUNS: usize = 20;
+/// What a fault-free run keeps busy says too much: one with faults waits for elections and time-outs.
+const BEYOND: usize = 1;
+
+/// What so many at once came to so far. Times in ms.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rehearsed {
+    slots: usize,
+    totals: Vec<u64>,
+    tests: Vec<u64>,
+    /// Of runs that were disturbed, why.
+    disturbed: Vec<String>,
+}
+
+impl Rehearsed {
+    fn runs(&self) -> usize {
+        self.totals.len() + self.disturbed.len()
+    }
+}
+
+/// Settles how many slots this campaign has.
+///
+/// # Errors
+/// The cluster cannot be run; I/O.
+pub fn settle<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    judge: &Arc<Mutex<Judge>>,
+) -> Result<(), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>,
+{
+    let asked = session.options.slots;
+    if asked == Slots::Exactly(1) || session.stopping() {
+        return Ok(());
+    }
+    let known = session.learnt.side_by_side.as_ref();
+    if let Some((_, slots)) = known.filter(|(was, _)| *was == asked.to_string()) {
+        let slots = *slots;
+        set(session, slots);
+        return Ok(());
+    }
+    let (mut slots, runs) = match asked {
+        Slots::Exactly(n) => (n, 2 * n),
+        Slots::Auto => {
+            let record = executor.observers().1.0.record().clone();
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            (most(cores, record.cpu_ms, record.times.total), AUTO_RUNS)
+        }
+    };
+    if let Some(begun) = &session.learnt.rehearsed {
+        slots = begun.slots;
+    }
+    while slots > 1 && !session.stopping() {
+        set(session, slots);
+        rehearse(session, fuzzer, executor, state, manager, judge, runs)?;
+        let r = session.learnt.rehearsed.take().unwrap_or_default();
+        if session.stopping() {
+            return Ok(());
+        }
+        let what = format!(
+            "{slots} slots side by side: {} of {runs} fault-free runs undisturbed",
+            runs - r.disturbed.len()
+        );
+        let limits = Limits::from_learning(
+            &r.totals,
+            &r.tests,
+            session.options.least_limit,
+            session.options.run_limit,
+        );
+        if r.disturbed.is_empty() {
+            session.say(format!("{what}, median {} ms", super::median(&r.totals)));
+            session.limits = limits;
+            break;
+        }
+        let reasons: BTreeSet<&String> = r.disturbed.iter().collect();
+        let few: Vec<&str> = reasons.iter().take(3).map(|w| w.as_str()).collect();
+        session.say(format!("{what}: {}", few.join("; ")));
+        if asked != Slots::Auto {
+            // The user's wish; a failure that load may explain is asked again alone.
+            session.limits = limits;
+            break;
+        }
+        slots -= 1;
+    }
+    if session.stopping() {
+        return Ok(());
+    }
+    if asked == Slots::Auto && slots == 1 {
+        session.say("-j auto: one slot".into());
+    }
+    set(session, slots);
+    session.learnt.side_by_side = Some((asked.to_string(), slots));
+    session.commit_whole(state)
+}
+
+/// The session and the screen have so many.
+fn set(session: &mut Session, slots: usize) {
+    session.slots = slots;
+    let beside = vec![CurrentRun::default(); slots.saturating_sub(1)];
+    session.snapshot().with(|s| s.beside = beside);
+}
+
+/// Fault-free runs from all starts, so many at once as the session has slots; goes on where an earlier process was cut off. What they
+/// came to is in `learnt.rehearsed`.
+fn rehearse<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    judge: &Arc<Mutex<Judge>>,
+    runs: usize,
+) -> Result<(), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>,
+{
+    let began = session.learning_so_far();
+    let since = Instant::now();
+    let slots = session.slots;
+    let mut r = session.learnt.rehearsed.clone().unwrap_or_default();
+    r.slots = slots;
+    let mut free: Vec<usize> = (0..slots).rev().collect();
+    let mut sequences: Vec<Option<FaultSequence>> = vec![None; slots];
+    let (mut started, mut ended) = (r.runs(), r.runs());
+    while ended < runs {
+        if started < runs
+            && !session.stopping()
+            && let Some(slot) = free.pop()
+        {
+            let sequence = fault_free(session, started);
+            let mut options = executor.options_mut().clone();
+            set_options(session, &mut options, slot, session.limits.run, false);
+            session.show_run(
+                slot,
+                CurrentRun {
+                    doing: format!("{slots} at once: {}/{runs}", started + 1),
+                    kinds: sequence.kinds(),
+                    since: Some(Instant::now()),
+                    ..CurrentRun::default()
+                },
+            );
+            executor.start(slot, &sequence, options)?;
+            sequences[slot] = Some(sequence);
+            started += 1;
+            continue;
+        }
+        let Some(slot) = executor.next_ended() else {
+            break;
+        };
+        ended += 1;
+        free.push(slot);
+        let Some(sequence) = sequences[slot].take() else {
+            continue;
+        };
+        fuzzer.execute_input(state, executor, manager, &sequence)?;
+        session.counts.learning_runs += 1;
+        let observers = executor.observers();
+        let run = &observers.1.0;
+        let mut written = line(session, state, run, RunRole::Learning);
+        written.coverage = slots_set(observers.0.to_slice());
+        if session.stopping() {
+            written.void = Some(STOPPED);
+        }
+        session.run_ended(&written)?;
+        if session.stopping() {
+            continue;
+        }
+        let record = run.record();
+        let why = disturbed(run.product()).or_else(|| unusable(run.judgement(), record.timed_out));
+        match why {
+            Some(why) => r.disturbed.push(why),
+            None => {
+                r.totals.push(record.times.total);
+                r.tests.push(record.times.test);
+                take_in(session, executor, state, judge);
+            }
+        }
+        session.learning = began + since.elapsed();
+        session.learnt.rehearsed = Some(r.clone());
+        session.commit_whole(state)?;
+    }
+    Ok(())
+}
+
+/// The starts take turns.
+fn fault_free(session: &Session, n: usize) -> FaultSequence {
+    let roots = usize::from(session.learnt.roots.max(1));
+    let start = match u8::try_from(n % roots) {
+        Ok(0) | Err(_) => StartState::Cold,
+        Ok(number) => StartState::Snapshot(number),
+    };
+    FaultSequence {
+        start,
+        ..FaultSequence::empty(&session.options.target)
+    }
+}
+
+/// Slots that the machine may have work for, from the CPU time and the wall time of a fault-free run, ms.
+fn most(cores: usize, cpu_ms: u64, wall_ms: u64) -> usize {
+    let (cpu, wall) = (cpu_ms.max(1), wall_ms.max(1));
+    let by_waiting = (cores as u64 * wall).div_ceil(cpu);
+    // Half a core a cluster is the least worth asking for.
+    usize::try_from(by_waiting)
+        .unwrap_or(usize::MAX)
+        .saturating_add(BEYOND)
+        .clamp(1, 2 * cores)
+}
+
+/// What a fault-free run shows that only the machine's load explains: an end by itself, a lost session, a new leader.
+fn disturbed(product: &RunProduct) -> Option<String> {
+    if let Some(exit) = product.record.exits.first() {
+        return Some(format!("{} ended by itself", exit.node));
+    }
+    let lost = product.history.iter().find_map(|e| match e {
+        HistoryEvent::Move { client, .. } => Some(format!("{client} lost its server")),
+        HistoryEvent::Done(done) if done.outcome == Outcome::Unknown => Some(format!(
+            "an operation had no answer ({})",
+            done.error.as_deref().unwrap_or("no error")
+        )),
+        _ => None,
+    });
+    if lost.is_some() {
+        return lost;
+    }
+    let epochs: BTreeSet<&str> = product
+        .observations
+        .iter()
+        .filter_map(|o| match o {
+            Observation::Leader { epoch, durable, .. } if !durable => Some(epoch.as_str()),
+            _ => None,
+        })
+        .collect();
+    (epochs.len() > 1).then(|| "the leader changed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_model::history::OpDone;
+
+    #[test]
+    fn most_follows_from_the_share_of_waiting() {
+        // (cores, CPU ms, wall ms, slots)
+        for (cores, cpu, wall, want) in [
+            (2, 1500, 1400, 3),
+            (2, 3000, 1400, 2),
+            (2, 100, 2000, 4),
+            (8, 3000, 1500, 5),
+            (1, 0, 0, 2),
+        ] {
+            assert_eq!(most(cores, cpu, wall), want, "{cores} {cpu} {wall}");
+        }
+    }
+
+    #[test]
+    fn what_disturbs_a_fault_free_run() {
+        let done = |outcome| {
+            HistoryEvent::Done(OpDone {
+                id: 1,
+                t_ns: 0,
+                outcome,
+                value: None,
+                version: None,
+                zxid: None,
+                mzxid: None,
+                error: Some("ConnectionLoss".into()),
+            })
+        };
+        let leader = |epoch: &str, durable| Observation::Leader {
+            node: "n1".into(),
+            epoch: epoch.into(),
+            durable,
+        };
+        let of = |history: Vec<HistoryEvent>, observations: Vec<Observation>| {
+            disturbed(&RunProduct {
+                history,
+                observations,
+                ..RunProduct::default()
+            })
+        };
+        assert_eq!(of(vec![done(Outcome::Ok)], vec![leader("1", false)]), None);
+        // The restart of all nodes for durability elects anew.
+        let restarted = vec![leader("1", false), leader("2", true)];
+        assert_eq!(of(vec![done(Outcome::Failed)], restarted), None);
+        let two = of(vec![], vec![leader("1", false), leader("2", false)]);
+        assert_eq!(two.as_deref(), Some("the leader changed"));
+        let lost = of(vec![done(Outcome::Unknown)], vec![]);
+        assert!(lost.is_some_and(|l| l.contains("ConnectionLoss")));
+        let moved = HistoryEvent::Move {
+            client: "c1".into(),
+            session: "s".into(),
+            server: None,
+            t_ns: 1,
+        };
+        assert!(of(vec![moved], vec![]).is_some_and(|l| l.contains("c1")));
+    }
+}

@@ -1,0 +1,128 @@
+//! Slots side by side on the made-up cluster: one search, whatever `-j` is.
+
+use super::*;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use warren_model::HistoryEvent;
+
+fn with(out: &Path, slots: Slots, runs: u64) -> FuzzOptions {
+    FuzzOptions {
+        slots,
+        ..options(out, StrategyKind::CrashFuzz, 5, runs)
+    }
+}
+
+fn without_bug() -> Sim {
+    Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    }
+}
+
+/// Runs a campaign; answers its end, the faulty sequences in the order in which they were started, and the most at once.
+fn watched(sim: Sim, o: FuzzOptions) -> (FuzzEnd, Vec<String>, usize) {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let list = seen.clone();
+    let tweak: Tweak = Box::new(move |_, input, _, _| {
+        if !input.faults.is_empty() {
+            list.borrow_mut().push(input.to_text());
+        }
+    });
+    let (e, judge) = executor(sim, tweak);
+    let most = e.most.clone();
+    let end = campaign(o, e, &judge).unwrap();
+    let seen = seen.borrow().clone();
+    (end, seen, most.get())
+}
+
+#[test]
+fn no_child_is_tested_twice_and_the_limit_is_exact() {
+    let dir = tempfile::tempdir().unwrap();
+    let (end, seen, most) = watched(without_bug(), with(dir.path(), Slots::Exactly(3), 50));
+    assert_eq!((end.reason, end.sequences), (EndReason::SequenceLimit, 50));
+    assert_eq!(most, 3);
+    assert_eq!(seen.len(), 50, "none is begun that -E does not allow");
+    let distinct: HashSet<&String> = seen.iter().collect();
+    assert_eq!(distinct.len(), 50);
+    assert_eq!(stat(&end.folder, "sequences_tested"), "50");
+    // Each entry of the queue names the seed run it is a child of, not the one that was picked last.
+    let lines = lines(&end.folder);
+    for entry in names(&end.folder.join("queue")).iter().skip(1) {
+        let line = lines.iter().find(|l| l["kept"] == entry.id).unwrap();
+        assert_eq!(line["seed_run"].as_u64(), entry.src, "{entry:?}");
+    }
+}
+
+#[test]
+fn the_same_space_is_exhausted() {
+    let all = |slots| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sim = without_bug();
+        (sim.rounds, sim.max_faults) = (2, 2);
+        let mut o = with(dir.path(), Slots::Exactly(slots), 100_000);
+        (o.max_faults, o.faults) = (2, "crash,reboot".parse().unwrap());
+        o.max_classes = 20;
+        let (end, _, most) = watched(sim, o);
+        assert_eq!((end.reason, most), (EndReason::Exhausted, slots));
+        assert_eq!(stat(&end.folder, "pending_total"), "0");
+        (end.sequences, stat(&end.folder, "edges_found"))
+    };
+    assert_eq!(all(1), all(4));
+}
+
+#[test]
+fn a_bug_is_found_and_confirmed_alone() {
+    // The executor refuses a run of its own while others go on.
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = with(dir.path(), Slots::Exactly(4), 2000);
+    o.exit_on_bug = true;
+    let (end, _, most) = watched(Sim::new(3, 1), o);
+    assert_eq!((end.reason, end.findings, most), (EndReason::Bug, 1, 4));
+    assert!(stat(&end.folder, "finding_000000").ends_with("3/3"));
+}
+
+#[test]
+fn auto_takes_fewer_where_fault_free_runs_are_disturbed() {
+    let go = |disturbed: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let o = with(dir.path(), Slots::Auto, 8);
+        let snapshot = o.snapshot.clone();
+        let learning = o.learning_runs as u64;
+        let tweak: Tweak = Box::new(move |run, input, _, product| {
+            // A cluster that waits all the time: as many as there may be.
+            (product.record.cpu_ms, product.record.times.total) = (1, 1000);
+            if disturbed && run > learning && input.faults.is_empty() {
+                product.history.push(HistoryEvent::Move {
+                    client: "c1".into(),
+                    session: "s1".into(),
+                    server: None,
+                    t_ns: 1,
+                });
+            }
+        });
+        let (e, judge) = executor(without_bug(), tweak);
+        let end = campaign(o, e, &judge).unwrap();
+        assert_eq!(end.sequences, 8);
+        snapshot.drain_lines().join("\n")
+    };
+    let calm = go(false);
+    assert!(
+        calm.contains("20 of 20 fault-free runs undisturbed"),
+        "{calm}"
+    );
+    let troubled = go(true);
+    assert!(troubled.contains("c1 lost its server"), "{troubled}");
+    assert!(troubled.contains("-j auto: one slot"), "{troubled}");
+}
+
+#[test]
+fn what_is_asked_for_with_j() {
+    let table = [("1", "1"), ("7", "7"), ("auto", "auto")];
+    for (text, want) in table {
+        assert_eq!(text.parse::<Slots>().unwrap().to_string(), want);
+    }
+    for wrong in ["0", "65", "-1", "two", ""] {
+        let error = wrong.parse::<Slots>().unwrap_err();
+        assert!(error.contains("nor auto"), "{error}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Runs in slots side by side (`-j`): a sequence is begun in a free slot, and looked at when its run has ended. There is one search,
+//! one queue and one journal, so no child is tested twice and coverage is one map whatever `-j` is (decision 0006).
+//!
+//! Called by the stage for each sequence and by the loop where something must have the machine for itself. It picks nothing, and
+//! judges nothing. At `-j 1` each sequence is looked at before the next one is picked.
+
+use super::drive::{Drive, Observers};
+use super::options::FuzzError;
+use super::saved::Job;
+use super::session::Session;
+use super::snapshot::CurrentRun;
+use super::stage::{FuzzStage, set_options};
+use super::{State, StrategyKind};
+use libafl::corpus::{Corpus, CorpusId};
+use libafl::executors::HasObservers;
+use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
+use libafl::state::HasCorpus;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use warren_model::FaultSequence;
+
+/// A sequence whose run goes on, or has ended and was not looked at yet.
+pub struct UnderWay {
+    /// The number its run was started under.
+    pub slot: usize,
+    pub job: Job,
+    /// Key `n` sets it.
+    give_up: Arc<AtomicBool>,
+}
+
+impl Session {
+    /// Sequences tested, and those under way.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.counts.sequences + self.under_way.len() as u64
+    }
+
+    /// One more sequence would be one more than `-E`.
+    #[must_use]
+    pub fn enough_begun(&self) -> bool {
+        self.options
+            .max_sequences
+            .is_some_and(|n| self.begun() >= n)
+    }
+
+    /// The sequences that a campaign which is resumed has to begin again: those under way, in the order they were begun.
+    #[must_use]
+    pub fn unfinished(&self) -> Vec<Job> {
+        let under_way = self.under_way.iter().map(|u| &u.job);
+        under_way.chain(&self.waiting).cloned().collect()
+    }
+
+    /// Whose seed run the store and the journal name.
+    fn set_seed_run(&self, state: &mut State, job: &Job) {
+        let current = match (&job.pick, self.options.strategy) {
+            (Some(pick), _) => Some(CorpusId::from(pick.seed)),
+            // A seed that was given has none.
+            (None, _) if self.seeds.first_try().is_some() => None,
+            (None, StrategyKind::RandomPoints) => state.corpus().first(),
+            (None, _) => None,
+        };
+        *state.corpus_mut().current_mut() = current;
+    }
+}
+
+impl FuzzStage {
+    /// Begins a sequence in a free slot. When none is free then, one that has ended is looked at.
+    ///
+    /// # Errors
+    /// As the stage itself.
+    pub fn begin<E, EM, Z>(
+        &mut self,
+        fuzzer: &mut Z,
+        executor: &mut E,
+        state: &mut State,
+        manager: &mut EM,
+        job: Job,
+    ) -> Result<(), FuzzError>
+    where
+        E: HasObservers<Observers = Observers> + Drive,
+        Z: ExecutesInput<E, EM, FaultSequence, State>
+            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
+    {
+        let session = &mut self.session;
+        let paused = session.snapshot().wait_while_paused(|| session.stopping());
+        session.paused(paused);
+        let taken = |slot: &usize| session.under_way.iter().any(|u| u.slot == *slot);
+        let slot = (0..).find(|slot| !taken(slot)).unwrap_or_default();
+        let mut options = executor.options_mut().clone();
+        let limit = session.limits.run;
+        set_options(session, &mut options, slot, limit, job.durable);
+        session.show_run(
+            slot,
+            CurrentRun {
+                doing: super::stage::doing(job.role).into(),
+                faults: job.lines.clone(),
+                kinds: job.sequence.kinds(),
+                why: job.why.clone(),
+                seed_run: job.pick.as_ref().map(|p| p.seed),
+                since: Some(Instant::now()),
+                ..CurrentRun::default()
+            },
+        );
+        let give_up = options.give_up.clone();
+        executor.start(slot, &job.sequence, options)?;
+        session.under_way.push(UnderWay { slot, job, give_up });
+        if session.under_way.len() < session.slots {
+            return Ok(());
+        }
+        self.look_at_one(fuzzer, executor, state, manager)
+    }
+
+    /// Waits for the next run that ends, and looks at it: repeats it where it told nothing, evaluates, settles, decides.
+    ///
+    /// # Errors
+    /// As the stage itself.
+    pub fn look_at_one<E, EM, Z>(
+        &mut self,
+        fuzzer: &mut Z,
+        executor: &mut E,
+        state: &mut State,
+        manager: &mut EM,
+    ) -> Result<(), FuzzError>
+    where
+        E: HasObservers<Observers = Observers> + Drive,
+        Z: ExecutesInput<E, EM, FaultSequence, State>
+            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
+    {
+        let Some(ended) = executor.next_ended() else {
+            return Ok(());
+        };
+        let session = &mut self.session;
+        let Some(at) = session.under_way.iter().position(|u| u.slot == ended) else {
+            return Ok(());
+        };
+        let UnderWay { slot, job, give_up } = session.under_way.remove(at);
+        session.giving_up = give_up;
+        if slot > 0 {
+            session.show_run(slot, CurrentRun::default());
+        }
+        session.set_seed_run(state, &job);
+        self.look_at(fuzzer, executor, state, manager, job)
+    }
+
+    /// Looks at all that are under way.
+    ///
+    /// # Errors
+    /// As the stage itself.
+    pub fn look_at_all<E, EM, Z>(
+        &mut self,
+        fuzzer: &mut Z,
+        executor: &mut E,
+        state: &mut State,
+        manager: &mut EM,
+    ) -> Result<(), FuzzError>
+    where
+        E: HasObservers<Observers = Observers> + Drive,
+        Z: ExecutesInput<E, EM, FaultSequence, State>
+            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
+    {
+        while !self.session.under_way.is_empty() {
+            self.look_at_one(fuzzer, executor, state, manager)?;
+        }
+        Ok(())
+    }
+}
