@@ -338,7 +338,7 @@ mod tests {
         for sub in top.get_subcommands_mut() {
             all.push_str(&sub.render_long_help().to_string());
         }
-        for absent in ["cmin", "compare", "__slot", " -j", " -M", " -S"] {
+        for absent in ["cmin", "compare", "__slot", " -M", " -S"] {
             assert!(!all.contains(absent), "help speaks of `{absent}`");
         }
         for there in [
