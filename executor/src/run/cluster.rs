@@ -392,6 +392,9 @@ impl<'a> Cluster<'a> {
         if let Some(ops) = self.options.plain_ops {
             properties.insert("plain_ops".into(), ops.to_string());
         }
+        if self.options.for_snapshot {
+            properties.insert("for_snapshot".into(), "1".into());
+        }
         for (key, value) in properties {
             argv.push(format!("-Dwarren.{key}={value}"));
         }

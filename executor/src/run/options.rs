@@ -30,6 +30,8 @@ pub struct RunOptions {
     pub agent: bool,
     /// bench: the workload makes so many operations without any sleep and ends.
     pub plain_ops: Option<u32>,
+    /// The cluster is started to be dumped: the workload may warm it up first (`warm_ops` in target.toml).
+    pub for_snapshot: bool,
     /// Folder for the transformed classes.
     pub dump_classes: Option<PathBuf>,
     /// Set by Ctrl-C: the run ends as soon as it can, its record says `stopped`.
@@ -62,6 +64,7 @@ impl Default for RunOptions {
             durable: false,
             agent: true,
             plain_ops: None,
+            for_snapshot: false,
             dump_classes: None,
             stop: Arc::new(AtomicBool::new(false)),
             give_up: Arc::new(AtomicBool::new(false)),

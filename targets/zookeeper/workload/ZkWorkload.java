@@ -206,6 +206,16 @@ public final class ZkWorkload extends Driver {
         }
     }
 
+    @Override
+    public void warm(Client client) throws Exception {
+        client.session(1000);
+        String path = "/warm-" + client.index;
+        must(create(client, path, "w", false, 0));
+        must(set(client, path, "x", 0));
+        must(read(client, path));
+        must(delete(client, path, 0));
+    }
+
     private static void fresh(Client client, Traffic mine) {
         String path = "/fresh-" + client.index + "-" + mine.fresh++;
         mine.lastFresh = path;

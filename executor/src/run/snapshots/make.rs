@@ -37,6 +37,7 @@ pub(super) fn make(
         // Of the runs to come: the workload has its own limits from it.
         limit: asked.limit,
         plain_ops: asked.plain_ops,
+        for_snapshot: true,
         stop: asked.stop.clone(),
         give_up: asked.give_up.clone(),
         progress: asked.progress.clone(),

@@ -37,6 +37,14 @@ public abstract class Driver {
     /** One operation of the traffic, made by {@link Client#run}. May throw when no session can be had. */
     public abstract void traffic(Client client) throws Exception;
 
+    /**
+     * A few operations before a snapshot, where target.toml has `warm_ops`: they are in no history, so they must leave nothing behind,
+     * and throw when one of them was not ok.
+     */
+    public void warm(Client client) throws Exception {
+        throw new UnsupportedOperationException("this workload has no warm-up: take warm_ops out of target.toml");
+    }
+
     /** A few reads in the session that was just opened at a rebooted server. */
     public abstract void probe(Client client) throws Exception;
 

@@ -18,6 +18,8 @@ public final class Runner {
     /** After so many outcomes without a tail in sight, or with its own tail done, a client paces itself: live traffic, no load test. */
     private static final int PACE_AFTER = 200;
     private static final long PACE_NS = 8_000_000L;
+    /** The last fault is done, and this client has seen enough of what came after it: its points would be more of the same. */
+    private static final long WAIT_NS = 40_000_000L;
     private static final long POLL_NS = 500_000L;
 
     /** In the order of target.toml. */
@@ -222,6 +224,44 @@ public final class Runner {
             throw new IllegalStateException("clients could not connect: " + failures);
         }
         driver.setup(this);
+        if (number("for_snapshot", 0) == 1) {
+            warm(number("warm_ops", 0));
+        }
+    }
+
+    /**
+     * Before a snapshot is taken: so many outcomes of each client, so that what is restored again and again has its code compiled.
+     * These operations are in no history. Throws when one of them failed: then it may have left something behind.
+     */
+    private void warm(long outcomes) throws InterruptedException {
+        long limit = System.nanoTime() + 20_000_000_000L;
+        final List<String> failures = Collections.synchronizedList(new ArrayList<String>());
+        List<Thread> threads = new ArrayList<>();
+        history.passOver = true;
+        for (final Client client : clients) {
+            threads.add(start("warm-" + client.name, () -> {
+                while (client.outcomes < outcomes && !stopping() && failures.isEmpty()) {
+                    try {
+                        driver.warm(client);
+                    } catch (Exception e) {
+                        failures.add(client.name + ": " + e);
+                    }
+                }
+            }));
+        }
+        join(threads, limit);
+        for (Thread thread : threads) {
+            if (thread.isAlive()) {
+                failures.add(thread.getName() + " did not end in 20 s");
+            }
+        }
+        history.passOver = false;
+        if (!failures.isEmpty()) {
+            throw new IllegalStateException("the system could not be warmed up: " + failures);
+        }
+        for (Client client : clients) {
+            client.outcomes = 0;
+        }
     }
 
     private void go() throws Exception {
@@ -301,7 +341,7 @@ public final class Runner {
             }
             boolean waitsForOthers = tailFrom != 0 && tailDone(client);
             if (waitsForOthers || tailFrom == 0 && client.outcomes > PACE_AFTER) {
-                long until = System.nanoTime() + PACE_NS;
+                long until = System.nanoTime() + (waitsForOthers ? WAIT_NS : PACE_NS);
                 while ((waitsForOthers || tailFrom == 0) && !stopping() && System.nanoTime() - until < 0) {
                     LockSupport.parkNanos(POLL_NS);
                 }
