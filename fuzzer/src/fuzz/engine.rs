@@ -3,14 +3,15 @@
 
 use super::drive::{Drive, Observers};
 use super::learn::learn;
-use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions};
+use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
 use super::saved::{Whole, check_resume, identity, read_back};
 use super::session::Session;
 use super::stage::FuzzStage;
 use super::store::StoreFeedback;
+use super::sync::{check_main, mark_main};
 use super::{SharedSnapshot, State, StrategyKind};
 use crate::campaign::state::{Lock, Store};
-use crate::campaign::{Folder, StoredRun};
+use crate::campaign::{Folder, StoredRun, sync_file};
 use crate::search::children::serving_since;
 use crate::search::{NextRun, Queue, SearchScheduler, XoRand};
 use libafl::corpus::{Corpus, InMemoryCorpus};
@@ -71,6 +72,7 @@ where
     E: HasObservers<Observers = Observers> + Drive + Executor<Manager, FaultSequence, State, Std>,
 {
     let root = options.out.join(&options.instance);
+    check_main(&options)?;
     if options.resume {
         check_resume(&options)?;
     } else {
@@ -114,6 +116,7 @@ where
         }
     }
     Folder::create(&session.options, seed)?;
+    mark_main(&session.options, &session.folder)?;
     let scheduler =
         SearchScheduler::new(session.options.strategy, session.options.starts.cold_share);
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
@@ -139,6 +142,7 @@ where
     });
     let result = learned.and_then(|()| {
         stages.0.session.begin_fuzzing();
+        stages.0.session.begin_telling(&mut state)?;
         // What a kill or Ctrl-C cut off comes first: a failing run to decide on.
         stages
             .0
@@ -152,7 +156,9 @@ where
         )
     });
     let session = &mut stages.0.session;
-    let published = session.publish(&state, true);
+    let published = session
+        .publish(&state, true)
+        .and_then(|()| session.end_telling());
     snapshot.with(|s| s.ended = true);
     let reason = result?;
     published?;
@@ -196,6 +202,11 @@ fn resume<E: Drive>(
         session.root_serving_ns = serving_since(&root.record);
         session.root = root.trace;
     }
+    if session.options.kind == InstanceKind::Alone && session.redo.told_at > 0 {
+        // It would not say what happens from now on. With -M or -S it is begun anew.
+        sync_file::remove(session.folder.root())?;
+        session.redo.told_at = 0;
+    }
     session.say(format!(
         "resuming: {} runs, {} sequences tested, {} kept, {} findings, {} s of fuzzing",
         session.execs(state),
@@ -223,6 +234,7 @@ where
         if let Some(reason) = due(session) {
             return Ok(reason);
         }
+        session.listen(state, false)?;
         // A sequence whose last run told nothing is run again, and a seed that is due is run, before anything new is picked.
         stages.0.session.import(&*executor, state);
         let went = if stages.0.session.job.is_some() {
@@ -232,6 +244,7 @@ where
         };
         match went {
             Ok(()) => {}
+            Err(Error::Empty(..)) if stages.0.session.take_over(&*executor, state)? => {}
             Err(Error::Empty(..)) => {
                 stages.0.session.say(
                     "exhausted: every child of every kept run was tried (or has too many faults)"

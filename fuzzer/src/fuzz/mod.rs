@@ -19,16 +19,21 @@ mod snapshot;
 mod stage;
 mod starts;
 mod store;
+mod sync;
+mod take_over;
 #[cfg(test)]
 mod tests;
 
 pub use cluster::run;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
-pub use options::{EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, Starts, StrategyKind};
+pub use options::{
+    EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind,
+};
 pub use saved::{check_resume, identity};
 pub use session::describe;
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
+pub use sync::{check_main, is_instance_name};
 
 use crate::search::XoRand;
 use libafl::corpus::InMemoryCorpus;

@@ -4,6 +4,7 @@ mod minimise;
 mod resume;
 mod seeds;
 mod starts;
+mod sync;
 
 use super::engine::campaign;
 use super::*;

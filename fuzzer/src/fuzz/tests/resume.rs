@@ -13,7 +13,7 @@ use std::rc::Rc;
 use warren_model::{Kind, Observation, Phase, ids::fnv1a};
 
 /// What goes wrong follows from where the faults are, not from when: an interrupted campaign meets the same.
-fn moody() -> Tweak {
+pub(super) fn moody() -> Tweak {
     Box::new(|_, input, _, product| {
         if input.faults.is_empty() {
             return;
@@ -39,7 +39,7 @@ fn moody() -> Tweak {
     })
 }
 
-fn sim() -> Sim {
+pub(super) fn sim() -> Sim {
     Sim {
         rounds: 4,
         ..Sim::new(3, 1)
@@ -67,7 +67,7 @@ fn resumed(out: &Path, strategy: StrategyKind, runs: u64) -> FuzzOptions {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -98,7 +98,7 @@ fn seen(root: &Path) -> BTreeSet<String> {
 }
 
 /// All of a campaign but its times.
-fn story(root: &Path) -> Vec<String> {
+pub(super) fn story(root: &Path) -> Vec<String> {
     let mut story = Vec::new();
     for l in lines(root) {
         let part = |key: &str| l[key].to_string();
