@@ -5,7 +5,7 @@ use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions, Starts};
+use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts};
 use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::{self, Ui};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     // Before a set-up that may take a minute.
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
+    fuzz::check_main(&options)?;
     if options.resume {
         fuzz::check_resume(&options)?;
     } else {
@@ -90,6 +91,16 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
         .clone()
         .unwrap_or_else(|| PathBuf::from("out").join(&args.target));
     let mut o = FuzzOptions::new(&args.target, out);
+    let named = [
+        (&args.main, InstanceKind::Main),
+        (&args.secondary, InstanceKind::Secondary),
+    ];
+    for (name, kind) in named {
+        if let Some(name) = name {
+            o.instance.clone_from(name);
+            o.kind = kind;
+        }
+    }
     o.strategy = args.strategy;
     o.faults = args.faults;
     // The paper starts every cluster anew.
@@ -149,7 +160,15 @@ fn identify(options: &mut FuzzOptions, target: &Target) {
 
 /// Takes away what a campaign that never fuzzed has made, so that its folder can be used again. Files of others stay.
 fn discard(root: &Path) {
-    for file in ["cmdline", "runs.jsonl", "plot_data", "fuzzer_stats", "lock"] {
+    for file in [
+        "cmdline",
+        "runs.jsonl",
+        "plot_data",
+        "fuzzer_stats",
+        "sync.jsonl",
+        "is_main_node",
+        "lock",
+    ] {
         let _ = std::fs::remove_file(root.join(file));
     }
     for folder in ["state", "queue", "crashes", "hangs", "runs", "findings"] {
@@ -241,6 +260,17 @@ mod tests {
         assert_eq!(o.run_limit, Some(Duration::from_secs(30)));
         assert_eq!(o.reproduce_flags, ["--paper"]);
         assert!(o.exit_on_bug);
+        assert_eq!(
+            (o.instance.as_str(), o.kind),
+            ("default", InstanceKind::Alone)
+        );
+        let o = parse(&["warren", "fuzz", "t", "-S", "b2"]);
+        assert_eq!(
+            (o.instance.as_str(), o.kind),
+            ("b2", InstanceKind::Secondary)
+        );
+        let o = parse(&["warren", "fuzz", "t", "-M", "a"]);
+        assert_eq!((o.instance.as_str(), o.kind), ("a", InstanceKind::Main));
     }
 
     #[test]

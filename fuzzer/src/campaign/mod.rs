@@ -1,5 +1,5 @@
 //! The campaign folder, in AFL's layout and with AFL's names and keys (docs/campaign.md): queue/, crashes/, hangs/, runs/,
-//! findings/, fuzzer_stats, plot_data, cmdline, runs.jsonl.
+//! findings/, fuzzer_stats, plot_data, cmdline, runs.jsonl, sync.jsonl.
 //!
 //! Written by the loop in `fuzz`; read by people, afl-plot, afl-whatsup and later tools. Refuses to write into a folder that
 //! already holds a campaign, and writes no figure it does not know.
@@ -11,6 +11,7 @@ pub mod run_file;
 pub mod run_line;
 pub mod state;
 pub mod stats;
+pub mod sync_file;
 
 pub use finding::{Environment, FindingText, write_finding};
 pub use folder::Folder;

@@ -1,5 +1,6 @@
 //! AFL's names of files in queue/, crashes/ and hangs/: `id:000123,src:000007,time:4210,execs:12,op:crash+reboot`, with `+cov`
-//! for new coverage and `bug:<signature>` where AFL has `sig:`. Made and read here only.
+//! for new coverage, `bug:<signature>` where AFL has `sig:` and `sync:<instance>,src:<id there>` for a run taken over. Made and read
+//! here only.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +10,8 @@ use warren_model::FaultSequence;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryName {
     pub id: u64,
+    /// The instance that a run was taken over from; `src` is its id there.
+    pub sync: Option<String>,
     /// The seed run's id; none for a run without one (`orig:` with the text instead).
     pub src: Option<u64>,
     /// For entries without a seed run: where they come from, such as `fault-free`.
@@ -40,6 +43,9 @@ pub fn op(sequence: &FaultSequence) -> String {
 impl fmt::Display for EntryName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "id:{:06}", self.id)?;
+        if let Some(sync) = &self.sync {
+            write!(f, ",sync:{sync}")?;
+        }
         if let Some(src) = self.src {
             write!(f, ",src:{src:06}")?;
         }
@@ -64,6 +70,7 @@ impl FromStr for EntryName {
     fn from_str(s: &str) -> Result<Self, String> {
         let mut name = EntryName {
             id: 0,
+            sync: None,
             src: None,
             orig: None,
             time_ms: 0,
@@ -83,6 +90,7 @@ impl FromStr for EntryName {
                     name.id = number(v)?;
                     has_id = true;
                 }
+                Some(("sync", v)) => name.sync = Some(v.to_owned()),
                 Some(("src", v)) => name.src = Some(number(v)?),
                 Some(("time", v)) => name.time_ms = number(v)?,
                 Some(("execs", v)) => name.execs = number(v)?,
@@ -111,6 +119,7 @@ mod tests {
     fn as_afl_writes_them() {
         let name = EntryName {
             id: 0,
+            sync: None,
             src: Some(7),
             orig: None,
             time_ms: 51_230,
@@ -151,6 +160,7 @@ mod tests {
         #[test]
         fn round_trip(
             id in 0u64..10_000_000,
+            sync in prop::option::of("[A-Za-z0-9_-]{1,12}"),
             src in prop::option::of(0u64..10_000_000),
             orig in prop::option::of("[a-z-]{1,12}"),
             time_ms in any::<u64>(),
@@ -159,7 +169,7 @@ mod tests {
             new_coverage in any::<bool>(),
             bug in prop::option::of("[0-9a-f]{8}"),
         ) {
-            let name = EntryName { id, src, orig, time_ms, execs, op, new_coverage, bug };
+            let name = EntryName { id, sync, src, orig, time_ms, execs, op, new_coverage, bug };
             prop_assert_eq!(name.to_string().parse::<EntryName>().unwrap(), name);
         }
     }

@@ -39,6 +39,8 @@ pub struct Figures {
     pub execs_last_minute: f64,
     pub corpus_count: u64,
     pub corpus_found: u64,
+    /// Kept runs taken over from other instances.
+    pub corpus_imported: u64,
     pub max_depth: u64,
     pub cur_item: u64,
     pub pending_new: u64,
@@ -81,6 +83,9 @@ pub struct Figures {
     pub seeds_kept: u64,
     pub seeds_failing: u64,
     pub seeds_unmatched: u64,
+    /// Other instances that were heard, and sequences they tested.
+    pub others: u64,
+    pub others_tested: u64,
     pub phase_means_ms: Vec<(String, u64)>,
     pub findings: Vec<KeptFinding>,
 }
@@ -131,7 +136,7 @@ impl Figures {
             "corpus_count" = self.corpus_count;
             "corpus_favored" = 0;
             "corpus_found" = self.corpus_found;
-            "corpus_imported" = 0;
+            "corpus_imported" = self.corpus_imported;
             "corpus_variable" = 0;
             "max_depth" = self.max_depth;
             "cur_item" = self.cur_item;
@@ -187,6 +192,8 @@ impl Figures {
             "seeds_kept" = self.seeds_kept;
             "seeds_failing" = self.seeds_failing;
             "seeds_unmatched" = self.seeds_unmatched;
+            "others" = self.others;
+            "others_tested" = self.others_tested;
         }
         for (reason, runs) in &self.not_injected {
             // afl-whatsup reads the file as shell variables: no hyphen may stand in a key.

@@ -1,6 +1,6 @@
 //! The command line as clap definitions: verbs, flags, help texts. Parsed once in [`super::main`].
 //!
-//! AFL's letters where AFL has one (-o -V -E -s -t -x). Refuses to know defaults that need a target or a clock: those are set
+//! AFL's letters where AFL has one (-o -V -E -s -t -x -M -S). Refuses to know defaults that need a target or a clock: those are set
 //! where they are used. Verbs that are not there yet stand nowhere here.
 
 use crate::fuzz::{FaultSet, Slots, StrategyKind};
@@ -121,6 +121,12 @@ pub struct FuzzArgs {
     /// Campaign folder (default: out/TARGET)
     #[arg(short = 'o', value_name = "OUT")]
     pub out: Option<PathBuf>,
+    /// Main instance of OUT under this name: shares its work with the other instances there (-S), on this or other machines
+    #[arg(short = 'M', value_name = "NAME", value_parser = instance_name, conflicts_with = "secondary")]
+    pub main: Option<String>,
+    /// Secondary instance of OUT under this name; any number of them, each with its own name
+    #[arg(short = 'S', value_name = "NAME", value_parser = instance_name)]
+    pub secondary: Option<String>,
     /// Begin with the fault sequences of this file or folder (seeds); `-`: go on with the campaign in OUT, as it was when it
     /// ended or was killed
     #[arg(short = 'i', value_name = "IN")]
@@ -312,6 +318,15 @@ pub struct BenchArgs {
     pub setup: SetupArgs,
 }
 
+/// A name of an instance.
+fn instance_name(text: &str) -> Result<String, String> {
+    if crate::fuzz::is_instance_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("write 1 to 32 letters, digits, `_` or `-`".into())
+    }
+}
+
 /// A share is from 0 to 1.
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -338,7 +353,7 @@ mod tests {
         for sub in top.get_subcommands_mut() {
             all.push_str(&sub.render_long_help().to_string());
         }
-        for absent in ["cmin", "compare", "__slot", " -M", " -S"] {
+        for absent in ["cmin", "compare", "__slot"] {
             assert!(!all.contains(absent), "help speaks of `{absent}`");
         }
         for there in [
@@ -397,6 +412,10 @@ mod tests {
             &["warren", "fuzz", "x", "--faults", "stall"],
             &["warren", "fuzz", "x", "--strategy", "best"],
             &["warren", "fuzz", "x", "--level", "4"],
+            &["warren", "fuzz", "x", "-M", "a", "-S", "b"],
+            &["warren", "fuzz", "x", "-S", "a/b"],
+            &["warren", "fuzz", "x", "-S", ".."],
+            &["warren", "fuzz", "x", "-M", ""],
             &["warren", "replay"],
             &["warren", "replay", "f", "-n", "0"],
             &["warren", "tmin", "f"],

@@ -347,6 +347,7 @@ fn save_sequence(
     let sequence = happened(seen);
     let name = EntryName {
         id,
+        sync: None,
         src: seen.seed_run,
         orig: None,
         time_ms: seen.at_ms,
@@ -377,6 +378,8 @@ fn stand(
     let path = save_sequence(session, state, seen)?;
     let number = session.findings.len() as u64;
     session.standing.insert(seen.failure.signature.clone());
+    let told = &mut session.instances.told;
+    told.findings.push(seen.failure.signature.clone());
     session.findings.push(KeptFinding {
         number,
         signature: seen.failure.signature.clone(),

@@ -86,6 +86,8 @@ pub struct Counts {
     pub timeouts: u64,
     pub durable: u64,
     pub kept: u64,
+    /// Runs taken over from other instances.
+    pub imported: u64,
     pub max_depth: u64,
     pub slowest_ms: u64,
     pub saved_crashes: u64,

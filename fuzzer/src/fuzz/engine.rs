@@ -3,15 +3,16 @@
 
 use super::drive::{Drive, Observers};
 use super::learn::learn;
-use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions};
+use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
 use super::saved::{Whole, check_resume, identity, read_back};
 use super::session::Session;
 use super::side_by_side;
 use super::stage::FuzzStage;
 use super::store::StoreFeedback;
+use super::sync::{check_main, mark_main};
 use super::{SharedSnapshot, State, StrategyKind};
 use crate::campaign::state::{Lock, Store};
-use crate::campaign::{Folder, StoredRun};
+use crate::campaign::{Folder, StoredRun, sync_file};
 use crate::search::children::serving_since;
 use crate::search::{NextRun, Queue, SearchScheduler, XoRand};
 use libafl::corpus::{Corpus, InMemoryCorpus};
@@ -72,6 +73,7 @@ where
     E: HasObservers<Observers = Observers> + Drive + Executor<Manager, FaultSequence, State, Std>,
 {
     let root = options.out.join(&options.instance);
+    check_main(&options)?;
     if options.resume {
         check_resume(&options)?;
     } else {
@@ -115,6 +117,7 @@ where
         }
     }
     Folder::create(&session.options, seed)?;
+    mark_main(&session.options, &session.folder)?;
     let scheduler =
         SearchScheduler::new(session.options.strategy, session.options.starts.cold_share);
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
@@ -150,6 +153,7 @@ where
     });
     let result = learned.and_then(|()| {
         stages.0.session.begin_fuzzing();
+        stages.0.session.begin_telling(&mut state)?;
         // What a kill or Ctrl-C cut off comes first: a failing run to decide on.
         stages
             .0
@@ -163,7 +167,9 @@ where
         )
     });
     let session = &mut stages.0.session;
-    let published = session.publish(&state, true);
+    let published = session
+        .publish(&state, true)
+        .and_then(|()| session.end_telling());
     snapshot.with(|s| s.ended = true);
     let reason = result?;
     published?;
@@ -207,6 +213,11 @@ fn resume<E: Drive>(
         session.root_serving_ns = serving_since(&root.record);
         session.root = root.trace;
     }
+    if session.options.kind == InstanceKind::Alone && session.redo.told_at > 0 {
+        // It would not say what happens from now on. With -M or -S it is begun anew.
+        sync_file::remove(session.folder.root())?;
+        session.redo.told_at = 0;
+    }
     session.say(format!(
         "resuming: {} runs, {} sequences tested, {} kept, {} findings, {} s of fuzzing",
         session.execs(state),
@@ -240,6 +251,7 @@ where
             return Ok(reason);
         }
         let session = &mut stage.session;
+        session.listen(state, false)?;
         let alone = session.job.is_some() || session.seed_is_due(state);
         let under_way = !session.under_way.is_empty();
         let went = if under_way && (alone || session.enough_begun()) {
@@ -268,6 +280,7 @@ where
             Err(Error::Empty(..)) if !stage.session.under_way.is_empty() => {
                 stage.look_at_one(fuzzer, executor, state, manager)?;
             }
+            Err(Error::Empty(..)) if stage.session.take_over(&*executor, state)? => {}
             Err(Error::Empty(..)) => {
                 stage.session.say(
                     "exhausted: every child of every kept run was tried (or has too many faults)"

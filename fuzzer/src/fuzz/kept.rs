@@ -16,7 +16,7 @@ use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
 use std::collections::BTreeSet;
-use warren_feedback::{KeptInfo, KnownSlots, RunObserver};
+use warren_feedback::{KeptInfo, KnownSlots};
 use warren_model::{
     CutHow, FaultSequence, Phase, RunRecord, StackId, StartState, Trace, ids::fnv1a,
 };
@@ -123,12 +123,13 @@ pub fn unknown_slots(state: &State, map: &[u8]) -> Vec<u32> {
 pub fn add_seed(
     state: &mut State,
     id: u64,
-    run: &RunObserver,
+    record: &RunRecord,
+    trace: &Trace,
     info: &KeptInfo,
     drawing: &Drawing<'_>,
     parent: &BTreeSet<StackId>,
 ) -> Result<(), FuzzError> {
-    let Some(seed) = seed_of(run.record(), run.trace()) else {
+    let Some(seed) = seed_of(record, trace) else {
         return Ok(());
     };
     let classes = seed.classes(drawing);

@@ -20,6 +20,8 @@ mod snapshot;
 mod stage;
 mod starts;
 mod store;
+mod sync;
+mod take_over;
 #[cfg(test)]
 mod tests;
 mod under_way;
@@ -28,11 +30,12 @@ pub use cluster::run;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
 pub use options::{
-    EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, Slots, Starts, StrategyKind,
+    EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts, StrategyKind,
 };
 pub use saved::{check_resume, identity};
 pub use session::describe;
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
+pub use sync::{check_main, is_instance_name};
 
 use crate::search::XoRand;
 use libafl::corpus::InMemoryCorpus;

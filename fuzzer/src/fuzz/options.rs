@@ -84,6 +84,21 @@ impl FromStr for Slots {
 
 /// Most slots side by side.
 const MAX_SLOTS: usize = 64;
+/// What an instance is to the others of its output folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InstanceKind {
+    /// Neither -M nor -S: it tells nothing and hears nothing.
+    #[default]
+    Alone,
+    /// `-M`: one of an output folder; it is marked, and does the same as the others.
+    Main,
+    /// `-S`.
+    Secondary,
+}
+
+/// So long after a look at the other instances the next one is due, between two sequences. A look costs a folder's listing and the
+/// state of a file for each of them, a run takes a second or more; and the shorter, the fewer sequences two instances test both.
+pub const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Everything a campaign needs to know. The target is already set up: `fuzz::run` takes it ready to run.
 #[derive(Clone, Debug)]
@@ -94,6 +109,9 @@ pub struct FuzzOptions {
     pub out: PathBuf,
     /// AFL's instance name: `default` unless asked otherwise.
     pub instance: String,
+    pub kind: InstanceKind,
+    /// Not a flag: tests lower it.
+    pub look_every: Duration,
     /// `-i`: sequences to begin with, checked against the target already.
     pub seeds: Vec<SeedFile>,
     pub strategy: StrategyKind,
@@ -311,6 +329,8 @@ impl FuzzOptions {
             target: target.to_owned(),
             out: out.into(),
             instance: "default".into(),
+            kind: InstanceKind::default(),
+            look_every: LOOK_EVERY,
             seeds: Vec::new(),
             strategy: StrategyKind::default(),
             starts: Starts::COLD,

@@ -7,16 +7,17 @@ use super::import::Seeds;
 use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
 use super::side_by_side::Rehearsed;
+use super::sync::{Other, Taken};
 use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Opened, STATE_VERSION, Store, hook, tidy};
-use crate::campaign::{Folder, KeptFinding, RunRole, state};
+use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
 use crate::search::queue::Change;
 use crate::search::{Pick, Queue, XoRand};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId, Testcase};
 use libafl::state::{HasCorpus, HasExecutions, HasRand};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -80,6 +81,20 @@ pub struct Redo {
     pub line: String,
     /// Name and text of a queue entry.
     pub queue: Option<(String, String)>,
+    /// Bytes of sync.jsonl before what is told.
+    pub told_at: u64,
+    pub told: String,
+}
+
+impl Redo {
+    /// After all of it was done.
+    fn done(&self) -> Self {
+        Redo {
+            at: self.at + self.line.len() as u64,
+            told_at: self.told_at + self.told.len() as u64,
+            ..Redo::default()
+        }
+    }
 }
 
 /// What is small: kept whole in every record.
@@ -101,6 +116,8 @@ pub struct Now {
     pub under_way: Vec<Job>,
     pub owed: Option<Owed>,
     pub seeds: Seeds,
+    /// The other instances that have a share of the common children.
+    pub sharing: BTreeSet<String>,
     pub redo: Redo,
 }
 
@@ -114,6 +131,8 @@ pub struct News {
     pub slots: Vec<u32>,
     pub durable_in: Vec<u64>,
     pub durable_out: Vec<u64>,
+    /// From other instances.
+    pub taken: Vec<Taken>,
     /// Only when a template was new.
     pub learned: Option<Learned>,
 }
@@ -156,6 +175,7 @@ pub struct Whole {
     pub matched: MatchedSequences,
     pub slots: KnownSlots,
     pub durable_due: BTreeSet<u64>,
+    pub others: BTreeMap<String, Other>,
     pub learned: Learned,
     pub learnt: Learnt,
     pub fault_free_stacks: BTreeSet<StackId>,
@@ -176,13 +196,14 @@ impl Whole {
         }
         self.tested.extend(news.tested);
         self.matched.ids.extend(news.matched);
-        if !news.slots.is_empty() {
-            let mut map = vec![0u8; self.map_size as usize];
-            for slot in news.slots {
-                *map.get_mut(slot as usize)
-                    .ok_or_else(|| format!("slot {slot} is not in the map"))? = 1;
-            }
-            self.slots.learn(&map);
+        let size = self.map_size as usize;
+        learn_slots(&mut self.slots, size, &news.slots)?;
+        for taken in news.taken {
+            self.tested.extend(&taken.tested);
+            self.matched.ids.extend(&taken.matched);
+            learn_slots(&mut self.slots, size, &taken.slots)?;
+            let other = self.others.entry(taken.name.clone()).or_default();
+            other.take(&taken);
         }
         for id in news.durable_out {
             self.durable_due.remove(&id);
@@ -195,6 +216,24 @@ impl Whole {
         self.now = now;
         Ok(())
     }
+}
+
+/// Takes slots of a map of this size in.
+pub(super) fn learn_slots(
+    known: &mut KnownSlots,
+    size: usize,
+    slots: &[u32],
+) -> Result<(), String> {
+    if slots.is_empty() {
+        return Ok(());
+    }
+    let mut map = vec![0u8; size];
+    for slot in slots {
+        *map.get_mut(*slot as usize)
+            .ok_or_else(|| format!("slot {slot} is not in the map"))? = 1;
+    }
+    known.learn(&map);
+    Ok(())
 }
 
 /// The identity of the campaign that these options ask for.
@@ -275,6 +314,12 @@ pub fn read_back(folder: &Folder, say: impl Fn(String)) -> Result<(Store, Whole)
     notes.into_iter().for_each(say);
     // Its effects may be there, in part, or not.
     cut_lines(&root.join("runs.jsonl"), &mut now.redo)?;
+    let told = sync_file::mend(root, now.redo.told_at, &now.redo.told)?;
+    if told != Some(false) {
+        let there = told.is_some().then_some(now.redo.told.len() as u64);
+        now.redo.told_at = there.map_or(0, |length| now.redo.told_at + length);
+        now.redo.told.clear();
+    }
     redo(root, &now.redo)?;
     Ok((store, whole))
 }
@@ -301,6 +346,10 @@ fn redo(root: &Path, redo: &Redo) -> Result<(), FuzzError> {
     if let Some((name, text)) = &redo.queue {
         write_whole(&root.join("queue").join(name), text.as_bytes())?;
         hook::point("queue");
+    }
+    if !redo.told.is_empty() {
+        append(&sync_file::path(root), &redo.told)?;
+        hook::point("told");
     }
     Ok(())
 }
@@ -342,6 +391,11 @@ impl Session {
         self.limits.fault_wait = Duration::from_millis(whole.fault_wait_ms);
         self.counts = now.counts;
         self.standing = now.findings.iter().map(|f| f.signature.clone()).collect();
+        for other in whole.others.values() {
+            self.standing.extend(other.findings.iter().cloned());
+        }
+        self.instances.others = whole.others;
+        self.instances.sharing = now.sharing;
         self.findings = now.findings;
         self.tested = whole.tested;
         self.durable_due = whole.durable_due;
@@ -357,10 +411,7 @@ impl Session {
         self.waiting = now.under_way;
         self.owed = now.owed;
         self.seeds = now.seeds;
-        self.redo = Redo {
-            at: now.redo.at + now.redo.line.len() as u64,
-            ..Redo::default()
-        };
+        self.redo = now.redo.done();
         self.templates = self.templates();
         self.resumed = true;
         Ok(())
@@ -383,6 +434,7 @@ impl Session {
                 .unwrap_or_default(),
             slots: metadata.get::<KnownSlots>().cloned().unwrap_or_default(),
             durable_due: self.durable_due.clone(),
+            others: self.instances.others.clone(),
             learned: self.judge().learned().clone(),
             learnt: self.learnt.clone(),
             fault_free_stacks: self.fault_free_stacks.clone(),
@@ -416,6 +468,7 @@ impl Session {
             under_way: self.unfinished(),
             owed: self.owed.clone(),
             seeds: self.seeds.clone(),
+            sharing: self.instances.sharing.clone(),
             redo: self.redo.clone(),
         }
     }
@@ -436,6 +489,7 @@ impl Session {
             self.templates = templates;
             news.learned = Some(self.judge().learned().clone());
         }
+        self.redo.told = self.take_telling(&news);
         let record = Record {
             now: self.now(state),
             news,
@@ -479,10 +533,7 @@ impl Session {
     /// The rest of a record: what is seen from outside.
     fn after(&mut self) -> Result<(), FuzzError> {
         redo(self.folder.root(), &self.redo)?;
-        self.redo = Redo {
-            at: self.redo.at + self.redo.line.len() as u64,
-            ..Redo::default()
-        };
+        self.redo = self.redo.done();
         Ok(())
     }
 

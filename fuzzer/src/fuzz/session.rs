@@ -7,6 +7,7 @@ use super::import::Seeds;
 use super::options::{EndReason, FuzzError, FuzzOptions};
 use super::saved::{Job, Learnt, News, Owed, Redo};
 use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
+use super::sync::Instances;
 use super::under_way::UnderWay;
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
@@ -82,6 +83,8 @@ pub struct Session {
     /// Runs that Ctrl-C cut off: one at most, and a second one in a confirmation.
     pub cut_off: u64,
     pub store: Option<Store>,
+    /// The others of the output folder.
+    pub instances: Instances,
     judge: Arc<Mutex<Judge>>,
     started: Instant,
     start_unix: u64,
@@ -142,6 +145,7 @@ impl Session {
             templates: 0,
             cut_off: 0,
             store: None,
+            instances: Instances::default(),
             judge,
             started: Instant::now(),
             start_unix: unix_now(),
@@ -326,6 +330,7 @@ impl Session {
             execs_last_minute: self.execs_last_minute(),
             corpus_count: state.corpus().count() as u64,
             corpus_found: c.kept,
+            corpus_imported: c.imported,
             max_depth: c.max_depth,
             cur_item: state
                 .corpus()
@@ -369,6 +374,8 @@ impl Session {
             seeds_kept: self.seeds.kept,
             seeds_failing: self.seeds.failing,
             seeds_unmatched: self.seeds.unmatched(),
+            others: self.instances.others.len() as u64,
+            others_tested: self.instances.others.values().map(|o| o.tested).sum(),
             phase_means_ms: c.phase_means(),
             findings: self.findings.clone(),
         }

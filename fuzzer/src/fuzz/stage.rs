@@ -11,6 +11,7 @@ use super::session::{STOPPED, Session, describe};
 use super::snapshot::{CurrentRun, show_progress};
 use super::{State, StrategyKind};
 use crate::campaign::state::hook;
+use crate::campaign::sync_file::KeptThere;
 use crate::campaign::{RunLine, RunRole, StoredRun};
 use crate::search::{NextRun, Pick, Queue, random_points};
 use libafl::corpus::CorpusId;
@@ -253,6 +254,14 @@ impl FuzzStage {
             return Ok(None);
         };
         let identity = identity(&sequence);
+        if pick.tries == 0
+            && !pick.free
+            && !session.tested.contains(&identity)
+            && session.is_anothers(&stored.record, identity)
+        {
+            queue.put_off(&pick);
+            return Ok(None);
+        }
         let fresh = session.tested.insert(identity);
         if !fresh && pick.tries == 0 {
             queue.tested(&pick);
@@ -416,6 +425,10 @@ impl FuzzStage {
             session.redo.queue = Some(take_entry(state, id)?);
             session.news.matched.push(info.matched);
             let id = usize::from(id) as u64;
+            session.instances.told.kept.push(KeptThere {
+                id,
+                slots: info.slots as u64,
+            });
             session.counts.kept += 1;
             session.counts.last_find = Some(session.clock.fuzz_ms());
             if new_slots > 0 {
@@ -430,7 +443,7 @@ impl FuzzStage {
                 let parent = parent_stacks(session, job)?;
                 let shape = executor.shape().clone();
                 let drawing = drawing(session, executor, &shape);
-                add_seed(state, id, run, &info, &drawing, &parent)?;
+                add_seed(state, id, record, run.trace(), &info, &drawing, &parent)?;
                 park(session, state)?;
             }
         }

@@ -79,7 +79,16 @@ where
             let shape = executor.shape().clone();
             let drawing = drawing(session, executor, &shape);
             let stacks = session.fault_free_stacks.clone();
-            add_seed(state, usize::from(id) as u64, run, &info, &drawing, &stacks)?;
+            let id = usize::from(id) as u64;
+            add_seed(
+                state,
+                id,
+                run.record(),
+                run.trace(),
+                &info,
+                &drawing,
+                &stacks,
+            )?;
         }
     }
     session.learnt.roots += 1;

@@ -99,6 +99,7 @@ where
         hook::point("run-file");
         let name = EntryName {
             id,
+            sync: None,
             src: parent,
             orig: parent.is_none().then(|| {
                 state

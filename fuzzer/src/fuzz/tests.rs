@@ -6,6 +6,7 @@ mod samples;
 mod seeds;
 mod slots;
 mod starts;
+mod sync;
 
 use super::engine::campaign;
 use super::*;

@@ -6,6 +6,7 @@
 pub mod children;
 pub mod halving;
 pub mod peers;
+pub mod pick;
 pub mod queue;
 pub mod rand;
 pub mod random_points;

@@ -6,12 +6,12 @@
 
 use super::children::{ClassKey, SeedClasses};
 use super::halving;
+pub use super::pick::{POOLS, Pick, Why};
 use super::rand::{below, chance};
 use super::score::{Averages, ScoreInput, score};
 use libafl_bolts::rands::Rand;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use warren_model::{FaultId, StackId};
 
 /// Most classes in memory (32 bytes each); beyond it the seed runs of lowest score are parked in files.
@@ -19,71 +19,6 @@ pub const MAX_CLASSES: usize = 1_000_000;
 
 /// Times a sequence is tried before it counts as uninjectable.
 pub const MAX_TRIES: u8 = 3;
-
-/// The pool a pick came from, asked in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Why {
-    /// No sequence with this fault id as its last fault was tested yet.
-    NewFaultId,
-    /// The point's stack was not in the parent's run.
-    Recovery,
-    /// No child of this seed run with this fault id was tested yet.
-    NewAmongSiblings,
-    /// None of these pools had one, or the dice passed them by.
-    Any,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Why::NewFaultId => "new fault id",
-            Why::Recovery => "fault in recovery",
-            Why::NewAmongSiblings => "new among siblings",
-            Why::Any => "any",
-        })
-    }
-}
-
-/// The pools with the probability to take each when it is not empty (values of the authors' artifact).
-pub const POOLS: [(Why, f64); 3] = [
-    (Why::NewFaultId, 0.99),
-    (Why::Recovery, 0.95),
-    (Why::NewAmongSiblings, 0.90),
-];
-
-/// One child, taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pick {
-    /// Corpus id of the seed run.
-    pub seed: u64,
-    pub key: ClassKey,
-    pub recovery: bool,
-    /// Index into the class's events.
-    pub occurrence: u32,
-    pub occurrences: u32,
-    /// Tries made before this one.
-    pub tries: u8,
-    pub why: Why,
-    pub score: u64,
-}
-
-impl Pick {
-    /// For screens and runs.jsonl.
-    #[must_use]
-    pub fn reason(&self) -> String {
-        let mut text = format!(
-            "{}, score {}, occurrence {}/{}",
-            self.why,
-            self.score,
-            self.occurrence + 1,
-            self.occurrences
-        );
-        if self.tries > 0 {
-            text.push_str(&format!(", try {}", self.tries + 1));
-        }
-        text
-    }
-}
 
 /// What is kept in memory of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,12 +30,30 @@ pub struct Class {
     recovery: bool,
 }
 
-/// A child to be tried again.
+/// A child to be tried again, or one that was put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Retry {
     class: Class,
     occurrence: u32,
     tries: u8,
+    free: bool,
+}
+
+impl Retry {
+    /// The child of a pick, after so many tries.
+    fn of(pick: &Pick, tries: u8) -> Self {
+        Retry {
+            class: Class {
+                key: pick.key,
+                occurrences: pick.occurrences,
+                taken: pick.occurrences,
+                recovery: pick.recovery,
+            },
+            occurrence: pick.occurrence,
+            tries,
+            free: pick.free,
+        }
+    }
 }
 
 /// A seed run with its classes and which occurrences of them were taken: what is kept in memory, or parked in a file.
@@ -114,6 +67,8 @@ pub struct Entry {
     kept_at: u64,
     classes: Vec<Class>,
     retries: Vec<Retry>,
+    /// Children that another instance is to test: not pending here.
+    put_off: Vec<Retry>,
     /// Fault ids tested as last faults of its children.
     tested: BTreeSet<FaultId>,
 }
@@ -168,12 +123,26 @@ pub enum TakenFrom {
 /// One change of the queue. Indices are those at the moment of the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    Added { kept: Kept, classes: Vec<Class> },
-    Taken { entry: usize, from: TakenFrom },
+    Added {
+        kept: Kept,
+        classes: Vec<Class>,
+    },
+    Taken {
+        entry: usize,
+        from: TakenFrom,
+    },
     Tested(Pick),
     NotInjected(Pick),
-    Parked { entry: usize },
+    Parked {
+        entry: usize,
+    },
     Unparked(Entry),
+    /// Fault ids that other instances tested.
+    Known(Vec<FaultId>),
+    PutOff(Pick),
+    BroughtBack {
+        free: bool,
+    },
 }
 
 /// A seed run whose classes lie in a file.
@@ -226,6 +195,7 @@ impl Queue {
             kept_at: self.picks,
             classes,
             retries: Vec::new(),
+            put_off: Vec::new(),
             tested: BTreeSet::new(),
         });
     }
@@ -336,7 +306,8 @@ impl Queue {
         if let Some(at) = self.entries.iter().position(|e| e.seed == pick.seed) {
             let entry = &mut self.entries[at];
             entry.tested.insert(id);
-            if entry.classes.is_empty() && entry.retries.is_empty() && !out {
+            let empty = entry.classes.is_empty() && entry.retries.is_empty();
+            if empty && entry.put_off.is_empty() && !out {
                 self.entries.swap_remove(at);
             }
         }
@@ -357,20 +328,56 @@ impl Queue {
             self.done(pick);
             return true;
         }
-        let retry = Retry {
-            class: Class {
-                key: pick.key,
-                occurrences: pick.occurrences,
-                taken: pick.occurrences,
-                recovery: pick.recovery,
-            },
-            occurrence: pick.occurrence,
-            tries,
-        };
         if let Some(e) = self.entries.iter_mut().find(|e| e.seed == pick.seed) {
-            e.retries.push(retry);
+            e.retries.push(Retry::of(pick, tries));
         }
         false
+    }
+
+    /// Fault ids tested as last faults, here or elsewhere.
+    #[must_use]
+    pub fn tested_ids(&self) -> Vec<FaultId> {
+        let mut ids: Vec<FaultId> = self.tested.iter().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Other instances tested these as last faults: they are not new here either.
+    pub fn know(&mut self, ids: Vec<FaultId>) {
+        self.tested.extend(&ids);
+        self.changes.push(Change::Known(ids));
+    }
+
+    /// The child is another instance's to test: it is not pending until it is brought back.
+    pub fn put_off(&mut self, pick: &Pick) {
+        self.changes.push(Change::PutOff(pick.clone()));
+        self.set_aside(pick);
+    }
+
+    fn set_aside(&mut self, pick: &Pick) {
+        self.came_back(pick);
+        if let Some(e) = self.entries.iter_mut().find(|e| e.seed == pick.seed) {
+            e.put_off.push(Retry::of(pick, pick.tries));
+        }
+    }
+
+    /// What was put off is pending again (of seed runs in memory); `free`: for whoever takes it. Answers how many there were.
+    pub fn bring_back(&mut self, free: bool) -> usize {
+        let count = self.take_back(free);
+        if count > 0 {
+            self.changes.push(Change::BroughtBack { free });
+        }
+        count
+    }
+
+    fn take_back(&mut self, free: bool) -> usize {
+        let mut count = 0;
+        for e in &mut self.entries {
+            count += e.put_off.len();
+            let back = e.put_off.drain(..).map(|r| Retry { free, ..r });
+            e.retries.extend(back);
+        }
+        count
     }
 
     /// What changed since this was last asked.
@@ -398,6 +405,11 @@ impl Queue {
             }
             Change::Parked { entry } => return Err(format!("the queue has no entry {entry}")),
             Change::Unparked(entry) => self.come_back(entry),
+            Change::Known(ids) => self.tested.extend(ids),
+            Change::PutOff(pick) => self.set_aside(&pick),
+            Change::BroughtBack { free } => {
+                self.take_back(free);
+            }
         }
         Ok(())
     }
@@ -518,24 +530,25 @@ impl Queue {
             }
         }
         let (entry, from, score) = found?;
-        let (seed, class, occurrence, tries) = self.remove(entry, from)?;
+        let (seed, taken) = self.remove(entry, from)?;
         self.changes.push(Change::Taken { entry, from });
         Some(Pick {
             seed,
-            key: class.key,
-            recovery: class.recovery,
-            occurrence,
-            occurrences: class.occurrences,
-            tries,
+            key: taken.class.key,
+            recovery: taken.class.recovery,
+            occurrence: taken.occurrence,
+            occurrences: taken.class.occurrences,
+            tries: taken.tries,
+            free: taken.free,
             why: pool,
             score,
         })
     }
 
-    /// Takes the next child of a class, or a child to be tried again: (seed run, class, occurrence, tries made).
-    fn remove(&mut self, entry: usize, from: TakenFrom) -> Option<(u64, Class, u32, u8)> {
+    /// Takes the next child of a class, or a child to be tried again, with its seed run.
+    fn remove(&mut self, entry: usize, from: TakenFrom) -> Option<(u64, Retry)> {
         let entry = self.entries.get_mut(entry)?;
-        let (class, occurrence, tries) = match from {
+        let taken = match from {
             TakenFrom::Class(j) => {
                 let class = entry.classes.get_mut(j)?;
                 let occurrence = halving::nth(class.occurrences, class.taken)?;
@@ -544,19 +557,23 @@ impl Queue {
                 if class.taken == class.occurrences {
                     entry.classes.swap_remove(j);
                 }
-                (class, occurrence, 0)
+                Retry {
+                    class,
+                    occurrence,
+                    tries: 0,
+                    free: false,
+                }
             }
             TakenFrom::Retry(j) => {
                 if j >= entry.retries.len() {
                     return None;
                 }
-                let r = entry.retries.swap_remove(j);
-                (r.class, r.occurrence, r.tries)
+                entry.retries.swap_remove(j)
             }
         };
         self.picks += 1;
         let seed = entry.seed;
-        self.running.push((seed, class.key.fault_id()));
-        Some((seed, class, occurrence, tries))
+        self.running.push((seed, taken.class.key.fault_id()));
+        Some((seed, taken))
     }
 }

@@ -30,7 +30,9 @@ pub fn tree(entries: Vec<EntryName>) -> Vec<Row> {
     let mut below: BTreeMap<Option<u64>, Vec<u64>> = BTreeMap::new();
     for e in by_id.values() {
         // Ids rise: a parent is older. Anything else is no parent, so there is no circle.
-        let parent = e.src.filter(|p| *p < e.id && by_id.contains_key(p));
+        // Of a run taken over it is an id of that instance.
+        let here = e.src.filter(|_| e.sync.is_none());
+        let parent = here.filter(|p| *p < e.id && by_id.contains_key(p));
         below.entry(parent).or_default().push(e.id);
     }
     let none = Vec::new();

@@ -30,6 +30,8 @@ pub struct Instance {
     /// None before the first fuzzed run; an error when the file is not one of ours or AFL's.
     pub stats: Option<Result<Stats, String>>,
     pub life: Life,
+    /// Started with -M.
+    pub main: bool,
 }
 
 impl Stats {
@@ -143,6 +145,7 @@ impl Instance {
             folder: folder.to_owned(),
             stats,
             life,
+            main: folder.join("is_main_node").exists(),
         }
     }
 }

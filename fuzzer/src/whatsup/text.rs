@@ -1,6 +1,7 @@
 //! What whatsup prints. Pure.
 
 use super::instance::{Instance, Life, Stats};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Sums over instances that can be read.
@@ -19,7 +20,8 @@ struct Sums {
     favoured: u64,
     crashes: u64,
     hangs: u64,
-    findings: u64,
+    /// Signatures: two instances may have found the same one at the same time.
+    findings: BTreeSet<String>,
     last_find: u64,
     coverage: f64,
 }
@@ -54,8 +56,9 @@ fn individual(i: &Instance, now: u64) -> String {
         Some(Ok(s)) => s,
     };
     let mut out = format!(
-        ">>> {} ({}, {}) pid {} <<<\n\n",
+        ">>> {}{} ({}, {}) pid {} <<<\n\n",
         i.name,
+        if i.main { " [main]" } else { "" },
         stats.text("afl_banner"),
         duration(stats.number("run_time")),
         stats.number("fuzzer_pid"),
@@ -79,6 +82,17 @@ fn individual(i: &Instance, now: u64) -> String {
             Life::NotBegun => "not begun".into(),
         },
     );
+    if stats.number("others") > 0 {
+        row(
+            "others",
+            format!(
+                "{} heard, {} sequences tested there, {} runs taken over",
+                stats.number("others"),
+                stats.number("others_tested"),
+                stats.number("corpus_imported")
+            ),
+        );
+    }
     row("last find", ago(stats.number("last_find"), now));
     row("last crash", ago(stats.number("last_crash"), now));
     row("last hang", ago(stats.number("last_hang"), now));
@@ -172,7 +186,11 @@ impl Sums {
         self.favoured += s.number("pending_favs");
         self.crashes += s.number("saved_crashes");
         self.hangs += s.number("saved_hangs");
-        self.findings += s.findings().len() as u64;
+        let signatures = s.findings().into_iter().map(|(_, what)| {
+            let signature = what.split(' ').next().unwrap_or(what);
+            signature.to_owned()
+        });
+        self.findings.extend(signatures);
         self.last_find = self.last_find.max(s.number("last_find"));
         self.coverage = self.coverage.max(s.decimal("bitmap_cvg"));
     }
@@ -211,7 +229,9 @@ impl Sums {
             "Findings",
             format!(
                 "{} (crashes saved {}, hangs {})",
-                self.findings, self.crashes, self.hangs
+                self.findings.len(),
+                self.crashes,
+                self.hangs
             ),
         );
         row("Last find", ago(self.last_find, now));
@@ -256,6 +276,7 @@ mod tests {
             folder: name.into(),
             stats: text.map(Stats::parse),
             life,
+            main: name == "a",
         }
     }
 
@@ -273,7 +294,7 @@ mod tests {
         ];
         let long = text(&all, false, 1000);
         for part in [
-            ">>> a (canary, 1 min, 12 sec) pid 7 <<<",
+            ">>> a [main] (canary, 1 min, 12 sec) pid 7 <<<",
             "state           : alive\n",
             "silent for 1 min, 30 sec",
             "dead or on another machine; last word 10 sec ago",
@@ -296,7 +317,7 @@ mod tests {
             "Unreadable : 1\n",
             "Total runs : 75 (54 sequences tested)\n",
             "Speed of the living : 2000 runs an hour\n",
-            "Findings : 3 (crashes saved 6, hangs 0)\n",
+            "Findings : 1 (crashes saved 6, hangs 0)\n",
         ] {
             assert!(short.contains(part), "no `{part}` in\n{short}");
         }

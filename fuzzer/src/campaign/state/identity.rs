@@ -32,6 +32,13 @@ impl Identity {
             .map(|(_, v)| v.as_str())
     }
 
+    /// The same without some of its values.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> Identity {
+        let kept = self.0.iter().filter(|(n, _)| !names.contains(&n.as_str()));
+        Identity(kept.cloned().collect())
+    }
+
     /// Each difference of what is asked now, as a line: `target: was canary, asked zookeeper`.
     #[must_use]
     pub fn differences(&self, asked: &Identity) -> Vec<String> {
@@ -72,6 +79,11 @@ mod tests {
                 "target: was canary, asked zookeeper",
                 "old: was 1, asked nothing (another version of Warren)"
             ]
+        );
+        assert!(
+            was.without(&["target", "old"])
+                .differences(&asked.without(&["target"]))
+                .is_empty()
         );
         asked.put("new", 2);
         assert_eq!(

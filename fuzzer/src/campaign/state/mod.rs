@@ -9,7 +9,7 @@
 //! 1. `runs/<id>.run` if it is kept; `state/owed` if it fails and must be decided on; `runs/<id>.parked` of what leaves memory.
 //!    Nobody reads these before the record says so.
 //! 2. ONE record is appended to the journal: it holds what changed, the line of runs.jsonl and the queue entry.
-//! 3. The line, then `queue/<name>`. 4. Files that became useless are removed (a parked file that was read back, `state/owed`).
+//! 3. The line, then `queue/<name>`, then what other instances are told (sync.jsonl). 4. Files that became useless are removed (a parked file that was read back, `state/owed`).
 //!
 //! A finding: record with "owed" -> `crashes/<name>` and `findings/<n>/` -> record "it stands" -> one record per replay -> the rate
 //! is written -> record "nothing owed" -> `state/owed` is removed. Names and numbers follow from the state, so doing a step
@@ -294,7 +294,7 @@ mod tests {
         };
         for (at, byte, part) in [
             (0, b'x', "WARNCKP"),
-            (7, b'9', "version 9, this program reads 3"),
+            (7, b'9', "version 9, this program reads 4"),
             (whole.len() - 1, 0x55, "checksum"),
         ] {
             let mut bytes = whole.clone();

@@ -110,7 +110,7 @@ pub(super) fn seen(root: &Path) -> BTreeSet<String> {
 }
 
 /// All of a campaign but its times.
-fn story(root: &Path) -> Vec<String> {
+pub(super) fn story(root: &Path) -> Vec<String> {
     let mut story = Vec::new();
     for l in lines(root) {
         let part = |key: &str| l[key].to_string();
