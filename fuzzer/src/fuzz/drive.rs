@@ -77,6 +77,15 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The longer of each: cold runs are slower than restored ones, and runs side by side slower than one alone.
+    #[must_use]
+    pub fn widened(self, by: Limits) -> Self {
+        Limits {
+            run: self.run.max(by.run),
+            fault_wait: self.fault_wait.max(by.fault_wait),
+        }
+    }
+
     /// max(20 s, 5 x the median fault-free run, `least`), max(5 s, 3 x the median test phase); `asked` is `-t`. Times in ms.
     #[must_use]
     pub fn from_learning(
@@ -135,6 +144,8 @@ mod tests {
         );
         let slow = Limits::from_learning(&[3000], &[100], s(28), None);
         assert_eq!(slow.run, s(28));
+        assert_eq!(slow.widened(l(&[9000], &[4000])).run, s(45));
+        assert_eq!(slow.widened(l(&[], &[4000])).fault_wait, s(12));
         let asked = Limits::from_learning(&[6000], &[100], s(28), Some(s(7)));
         assert_eq!(asked.run, s(7));
     }

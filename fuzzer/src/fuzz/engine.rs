@@ -246,9 +246,14 @@ where
             match reason {
                 // What is under way is begun again when the campaign goes on.
                 EndReason::Bug | EndReason::Hang => {}
-                _ => stage.look_at_all(fuzzer, executor, state, manager)?,
+                // A finding among what is under way may end the campaign in another way.
+                _ => {
+                    while !stage.session.under_way.is_empty() && stage.session.end.is_none() {
+                        stage.look_at_one(fuzzer, executor, state, manager)?;
+                    }
+                }
             }
-            return Ok(reason);
+            return Ok(stage.session.end.unwrap_or(reason));
         }
         let session = &mut stage.session;
         session.listen(state, false)?;

@@ -21,7 +21,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use warren_feedback::{Judge, coverage::slots_set};
-use warren_model::{FaultSequence, HistoryEvent, Observation, Outcome, RunProduct, StartState};
+use warren_model::{
+    FaultSequence, HistoryEvent, Observation, Outcome, Phase, RunProduct, StartState,
+};
 
 /// Fault-free runs that must all stay undisturbed for `auto`.
 const AUTO_RUNS: usize = 20;
@@ -78,6 +80,12 @@ where
             (most(cores, record.cpu_ms, record.times.total), AUTO_RUNS)
         }
     };
+    // Of an earlier process; it may have been asked for another number.
+    session.learnt.rehearsed = session
+        .learnt
+        .rehearsed
+        .take()
+        .filter(|begun| asked == Slots::Auto || begun.slots == slots);
     if let Some(begun) = &session.learnt.rehearsed {
         slots = begun.slots;
     }
@@ -92,12 +100,12 @@ where
             "{slots} slots side by side: {} of {runs} fault-free runs undisturbed",
             runs - r.disturbed.len()
         );
-        let limits = Limits::from_learning(
+        let limits = session.limits.widened(Limits::from_learning(
             &r.totals,
             &r.tests,
             session.options.least_limit,
             session.options.run_limit,
-        );
+        ));
         if r.disturbed.is_empty() {
             session.say(format!("{what}, median {} ms", super::median(&r.totals)));
             session.limits = limits;
@@ -243,14 +251,28 @@ fn disturbed(product: &RunProduct) -> Option<String> {
     if let Some(exit) = product.record.exits.first() {
         return Some(format!("{} ended by itself", exit.node));
     }
-    let lost = product.history.iter().find_map(|e| match e {
-        HistoryEvent::Move { client, .. } => Some(format!("{client} lost its server")),
-        HistoryEvent::Done(done) if done.outcome == Outcome::Unknown => Some(format!(
-            "an operation had no answer ({})",
-            done.error.as_deref().unwrap_or("no error")
-        )),
-        _ => None,
-    });
+    // What came before the snapshot that the run began from is no news.
+    let test = |e: &&HistoryEvent| {
+        !matches!(
+            e,
+            HistoryEvent::Phase {
+                phase: Phase::Test,
+                ..
+            }
+        )
+    };
+    let lost = product
+        .history
+        .iter()
+        .skip_while(test)
+        .find_map(|e| match e {
+            HistoryEvent::Move { client, .. } => Some(format!("{client} lost its server")),
+            HistoryEvent::Done(done) if done.outcome == Outcome::Unknown => Some(format!(
+                "an operation had no answer ({})",
+                done.error.as_deref().unwrap_or("no error")
+            )),
+            _ => None,
+        });
     if lost.is_some() {
         return lost;
     }
@@ -304,6 +326,18 @@ mod tests {
             durable,
         };
         let of = |history: Vec<HistoryEvent>, observations: Vec<Observation>| {
+            let go = HistoryEvent::Phase {
+                phase: Phase::Test,
+                t_ns: 0,
+            };
+            // The same before GO disturbs nobody.
+            let before: Vec<HistoryEvent> = history.iter().cloned().chain([go.clone()]).collect();
+            let early = RunProduct {
+                history: before,
+                ..RunProduct::default()
+            };
+            assert_eq!(disturbed(&early), None);
+            let history = [go].into_iter().chain(history).collect();
             disturbed(&RunProduct {
                 history,
                 observations,

@@ -4,9 +4,11 @@
 //! has the reasons; `campaign/sync_file` has the format, `take_over` what happens when nothing is left.
 
 use super::State;
+use super::StrategyKind;
 use super::options::{FuzzError, FuzzOptions, InstanceKind};
 use super::saved::{News, learn_slots};
 use super::session::Session;
+use super::stage::identity as identity_of;
 use crate::campaign::Folder;
 use crate::campaign::folder::{io, write_whole};
 use crate::campaign::state::Identity;
@@ -101,6 +103,8 @@ pub struct Instances {
     pub sharing: BTreeSet<String>,
     /// For the next line, beside what the journal's record says.
     pub told: Told,
+    /// Sequences that were begun here, and are not told yet.
+    held: BTreeSet<u64>,
     begin: Option<Begin>,
     looked: Option<Instant>,
     /// Length and time of files that were read to their end.
@@ -204,11 +208,13 @@ impl Session {
             return Ok(());
         }
         let metadata = state.metadata_map();
+        let open = self.open_identities();
+        self.instances.held.extend(&open);
         if self.redo.told_at == 0 {
             let known = metadata.get::<KnownSlots>();
             let size = u32::try_from(self.map_size).unwrap_or(u32::MAX);
             self.instances.told = Told {
-                tested: self.tested.iter().copied().collect(),
+                tested: self.tested.difference(&open).copied().collect(),
                 fault_ids: metadata
                     .get::<Queue>()
                     .map(Queue::tested_ids)
@@ -235,13 +241,28 @@ impl Session {
         self.commit(state)
     }
 
+    /// Whose children it enumerates: a strategy that draws without a queue tests none of them.
     fn roots(&self) -> Vec<u64> {
+        if self.options.strategy != StrategyKind::CrashFuzz {
+            return Vec::new();
+        }
         (0..self.learnt.roots)
             .map(|k| match k {
                 0 => root_id(StartState::Cold),
                 k => root_id(StartState::Snapshot(k)),
             })
             .collect()
+    }
+
+    /// Sequences that were begun and have no result yet.
+    fn open_identities(&self) -> BTreeSet<u64> {
+        let mut open: BTreeSet<u64> = self
+            .unfinished()
+            .iter()
+            .map(|job| identity_of(&job.sequence))
+            .collect();
+        open.extend(self.job.iter().map(|job| identity_of(&job.sequence)));
+        open
     }
 
     /// The lines that go with a record of the journal.
@@ -252,7 +273,17 @@ impl Session {
         if !self.shares_work() || (begin.is_none() && self.redo.told_at == 0) {
             return String::new();
         }
-        told.tested.extend(&news.tested);
+        // What is under way may never be tested here: it is told when it was.
+        let open = self.open_identities();
+        let mut known = std::mem::take(&mut self.instances.held);
+        known.extend(&news.tested);
+        for identity in known {
+            if open.contains(&identity) {
+                self.instances.held.insert(identity);
+            } else {
+                told.tested.push(identity);
+            }
+        }
         told.slots.extend(&news.slots);
         told.matched.extend(&news.matched);
         told.fault_ids

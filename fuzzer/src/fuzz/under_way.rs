@@ -88,7 +88,12 @@ impl FuzzStage {
         let taken = |slot: &usize| session.under_way.iter().any(|u| u.slot == *slot);
         let slot = (0..).find(|slot| !taken(slot)).unwrap_or_default();
         let mut options = executor.options_mut().clone();
-        let limit = session.limits.run;
+        // A retest that Ctrl-C cut off keeps what it was promised.
+        let limit = if job.retested {
+            session.limits.run * 2
+        } else {
+            session.limits.run
+        };
         set_options(session, &mut options, slot, limit, job.durable);
         session.show_run(
             slot,

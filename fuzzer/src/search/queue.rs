@@ -300,6 +300,10 @@ impl Queue {
 
     fn done(&mut self, pick: &Pick) {
         self.came_back(pick);
+        self.count_as_tested(pick);
+    }
+
+    fn count_as_tested(&mut self, pick: &Pick) {
         let id = pick.key.fault_id();
         self.tested.insert(id);
         let out = self.is_out(pick.seed);
@@ -325,7 +329,7 @@ impl Queue {
         let tries = pick.tries + 1;
         if tries >= MAX_TRIES {
             self.uninjectable += 1;
-            self.done(pick);
+            self.count_as_tested(pick);
             return true;
         }
         if let Some(e) = self.entries.iter_mut().find(|e| e.seed == pick.seed) {

@@ -1,5 +1,6 @@
 //! The strategies against the made-up cluster: children, constraints, classes, pools, random points.
 
+use super::Pick;
 use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses, serving_since};
 use super::queue::{Kept, MAX_TRIES, Queue, Why};
 use super::rand::XoRand;
@@ -285,6 +286,39 @@ fn queue_of(sim: &Sim) -> (Queue, u64) {
         |_| false,
     );
     (queue, children)
+}
+
+/// With slots side by side several children of a class are out: one that is given up takes no other one's way back.
+#[test]
+fn a_child_that_is_out_keeps_its_seed_run() {
+    let (mut queue, children) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(7);
+    let mut out: Vec<Pick> = Vec::new();
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
+        out.push(p);
+    }
+    assert_eq!(out.len() as u64, children);
+    let kept = out.pop().unwrap();
+    let same = |p: &Pick| p.key == kept.key;
+    assert!(
+        out.iter().any(same),
+        "another one of the same class is out too"
+    );
+    for p in &out {
+        let last = Pick {
+            tries: 2,
+            ..p.clone()
+        };
+        assert!(queue.not_injected(&last), "given up");
+    }
+    assert!(!queue.not_injected(&kept));
+    let again = queue.pick(&mut rand, 1.0).expect("it comes back");
+    assert_eq!(
+        (again.key, again.occurrence, again.tries),
+        (kept.key, kept.occurrence, 1)
+    );
+    queue.tested(&again);
+    assert!(queue.pick(&mut rand, 1.0).is_none());
 }
 
 #[test]

@@ -179,8 +179,9 @@ impl Snapshots {
             .is_some_and(|held| Arc::ptr_eq(held, snapshot))
         {
             self.held.remove(&number);
+            // Once, however many runs tried it at the same time.
+            self.failed(number, why);
         }
-        self.failed(number, why);
     }
 
     /// A run went on from this one, restored. That it could be made is no proof.

@@ -92,6 +92,10 @@ fn auto_takes_fewer_where_fault_free_runs_are_disturbed() {
             // A cluster that waits all the time: as many as there may be.
             (product.record.cpu_ms, product.record.times.total) = (1, 1000);
             if disturbed && run > learning && input.faults.is_empty() {
+                product.history.push(HistoryEvent::Phase {
+                    phase: warren_model::Phase::Test,
+                    t_ns: 0,
+                });
                 product.history.push(HistoryEvent::Move {
                     client: "c1".into(),
                     session: "s1".into(),

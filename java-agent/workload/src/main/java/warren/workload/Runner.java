@@ -231,16 +231,18 @@ public final class Runner {
 
     /**
      * Before a snapshot is taken: so many outcomes of each client, so that what is restored again and again has its code compiled.
-     * These operations are in no history. Throws when one of them failed: then it may have left something behind.
+     * These operations are in no history. Throws when one of them failed: then it may have left something behind. A slow machine makes
+     * fewer.
      */
     private void warm(long outcomes) throws InterruptedException {
-        long limit = System.nanoTime() + 20_000_000_000L;
+        final long enough = System.nanoTime() + 6_000_000_000L;
+        long limit = enough + 14_000_000_000L;
         final List<String> failures = Collections.synchronizedList(new ArrayList<String>());
         List<Thread> threads = new ArrayList<>();
         history.passOver = true;
         for (final Client client : clients) {
             threads.add(start("warm-" + client.name, () -> {
-                while (client.outcomes < outcomes && !stopping() && failures.isEmpty()) {
+                while (client.outcomes < outcomes && !stopping() && failures.isEmpty() && System.nanoTime() - enough < 0) {
                     try {
                         driver.warm(client);
                     } catch (Exception e) {
