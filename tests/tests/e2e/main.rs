@@ -4,6 +4,7 @@
 
 mod canary;
 mod kill;
+mod slots;
 mod snapshot;
 mod tmin;
 mod zookeeper;
