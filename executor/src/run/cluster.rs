@@ -7,6 +7,7 @@ use super::commands::{
     add_archive_flag, class_path, environment, jvm_flags, make_dir, node_argv, node_jars,
     write_files,
 };
+use super::memory::WORKLOAD_HEAP;
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
 use super::snapshots::Snapshot;
@@ -369,7 +370,7 @@ impl<'a> Cluster<'a> {
         let jdk = self.prepared.jdk();
         let inside = self.slot.inside_root();
         let mut argv = vec![jdk.java.display().to_string()];
-        argv.extend(jvm_flags("128m", &inside.join("workload")));
+        argv.extend(jvm_flags(WORKLOAD_HEAP, &inside.join("workload")));
         add_archive_flag(
             &mut argv,
             self.archives.workload.as_ref(),

@@ -11,6 +11,7 @@ mod collect;
 mod commands;
 mod drive;
 mod flow;
+mod memory;
 mod options;
 mod prober;
 mod prune;
@@ -145,6 +146,14 @@ impl Runner {
         &self.shape
     }
 
+    /// Clusters of this target that the machine's memory has room for now.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        memory::free_memory().map_or(usize::MAX, |free| {
+            memory::clusters_in(free, self.prepared.target())
+        })
+    }
+
     /// What the checkers need to know of the target.
     #[must_use]
     pub fn rules(&self) -> &Rules {
@@ -275,7 +284,7 @@ impl Runner {
                 let began = Instant::now();
                 match snapshots::restore(&snapshot, self.slot_config()) {
                     Ok((slot, processes)) => {
-                        self.snapshots().worked(number);
+                        snapshot.has_worked();
                         return Ok(Begun {
                             slot,
                             restored: Some((snapshot, processes)),

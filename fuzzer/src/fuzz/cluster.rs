@@ -44,6 +44,10 @@ pub fn run(options: FuzzOptions, runner: Runner) -> Result<FuzzEnd, FuzzError> {
 }
 
 impl Drive for ClusterExecutor<Observers, Sink> {
+    fn room(&self) -> usize {
+        self.runner().room()
+    }
+
     fn options_mut(&mut self) -> &mut RunOptions {
         ClusterExecutor::options_mut(self)
     }

@@ -59,6 +59,9 @@ pub trait Drive {
         options: RunOptions,
     ) -> Result<(), Error>;
 
+    /// Clusters that the machine's memory has room for now.
+    fn room(&self) -> usize;
+
     /// Waits for the next started run that ends, or takes one that has: its number, none when there is none. The next
     /// `run_target` hands its product over and runs nothing.
     fn next_ended(&mut self) -> Option<usize>;

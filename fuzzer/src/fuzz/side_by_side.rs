@@ -77,7 +77,14 @@ where
         Slots::Auto => {
             let record = executor.observers().1.0.record().clone();
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            (most(cores, record.cpu_ms, record.times.total), AUTO_RUNS)
+            let by_waiting = most(cores, record.cpu_ms, record.times.total);
+            let room = executor.room();
+            if room < by_waiting {
+                session.say(format!(
+                    "-j auto: the memory that is free has room for {room}"
+                ));
+            }
+            (by_waiting.min(room), AUTO_RUNS)
         }
     };
     // Of an earlier process; it may have been asked for another number.

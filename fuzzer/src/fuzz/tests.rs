@@ -103,6 +103,9 @@ impl Drive for SimExecutor {
     fn map_size(&self) -> usize {
         MAP
     }
+    fn room(&self) -> usize {
+        usize::MAX
+    }
     fn resize_map(&mut self, _size: usize) -> Result<(), libafl::Error> {
         unreachable!("the made-up cluster sets few slots")
     }

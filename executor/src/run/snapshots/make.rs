@@ -106,6 +106,7 @@ pub(super) fn make(
             nodes,
             dumped_ns,
             made: Instant::now(),
+            worked: std::sync::atomic::AtomicBool::new(false),
         })
     })?;
     keep(&slot, folder).map_err(|e| RunError::io("keeping the files of a snapshot", e))?;

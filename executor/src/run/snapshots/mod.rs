@@ -10,6 +10,7 @@ mod restore;
 
 pub(super) use restore::restore;
 
+use super::memory::free_memory;
 use super::options::{RunError, RunOptions};
 use super::{Runner, RunnerConfig};
 use crate::setup::criu::Criu;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warren_model::StackId;
 
@@ -51,6 +53,15 @@ pub(super) struct Snapshot {
     /// The slot's clock at the dump.
     dumped_ns: u64,
     made: Instant,
+    /// A run went on from it. That it could be made is no proof. Said without the lock of all snapshots: the restored cluster lives
+    /// already and must not wait until another snapshot has been made.
+    worked: AtomicBool,
+}
+
+impl Snapshot {
+    pub fn has_worked(&self) {
+        self.worked.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Snapshot {
@@ -121,9 +132,10 @@ impl Snapshots {
             self.held.clear();
             self.made_with = Some(with);
         }
-        if let Some(snapshot) = self.held.get(&number) {
+        if let Some(snapshot) = self.held.get(&number).cloned() {
+            self.take_in(number, &snapshot);
             if snapshot.made.elapsed() < MAX_AGE {
-                return Ok(Ok(Arc::clone(snapshot)));
+                return Ok(Ok(snapshot));
             }
             self.held.remove(&number);
         }
@@ -179,14 +191,17 @@ impl Snapshots {
             .is_some_and(|held| Arc::ptr_eq(held, snapshot))
         {
             self.held.remove(&number);
+            self.take_in(number, snapshot);
             // Once, however many runs tried it at the same time.
             self.failed(number, why);
         }
     }
 
-    /// A run went on from this one, restored. That it could be made is no proof.
-    pub fn worked(&mut self, number: u8) {
-        self.troubles.remove(&number);
+    /// What went wrong before a run went on from this one is over.
+    fn take_in(&mut self, number: u8, snapshot: &Snapshot) {
+        if snapshot.worked.swap(false, Ordering::Relaxed) {
+            self.troubles.remove(&number);
+        }
     }
 
     fn failed(&mut self, number: u8, why: &str) {
@@ -237,14 +252,6 @@ fn blank(page: &str) -> Option<Range<u64>> {
     }
 }
 
-/// MemAvailable, bytes.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib << 10)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +272,21 @@ mod tests {
         assert_eq!(paused(&s, 1), None, "after the pause it is tried again");
         s.failed(1, "c");
         assert_eq!(paused(&s, 1).as_deref(), Some("c"), "and left alone again");
-        s.worked(1);
+        let of_1 = Snapshot {
+            criu: Vec::new(),
+            folder: PathBuf::new(),
+            images: BTreeMap::new(),
+            launcher: 0,
+            processes: Vec::new(),
+            nodes: Vec::new(),
+            dumped_ns: 0,
+            made: Instant::now(),
+            worked: AtomicBool::new(false),
+        };
+        s.take_in(1, &of_1);
+        assert_eq!(paused(&s, 1).as_deref(), Some("c"), "made is not restored");
+        of_1.has_worked();
+        s.take_in(1, &of_1);
         assert_eq!(paused(&s, 1), None);
         assert!(too_little(Some(1 << 30)).is_some_and(|why| why.contains("1024 MiB")));
         assert_eq!(too_little(Some(3 << 30)), None);
@@ -278,6 +299,5 @@ mod tests {
         assert_eq!(blank("cov.map"), None);
         let events = blank("node-zk1.page").unwrap();
         assert_eq!((events.start, events.end), (1 << 20, (1 << 20) + (4 << 20)));
-        assert!(free_memory().unwrap() > 0);
     }
 }
