@@ -311,7 +311,8 @@ wait_for() {
 # A word of the run page of Warren's present slot (docs/formats.md, section 3), halves apart: "high low".
 word() {
     local init
-    init=$(pgrep -P "$1" -f __slot-init | head -n 1)
+    # The newest: the keeper of the snapshots is a slot too, without a run.
+    init=$(pgrep -n -P "$1" -f __slot-init)
     [ -n "$init" ] || return 1
     od -An -t u4 -j $((8 * $2)) -N 8 "/proc/$init/root/dev/shm/run.page" 2>/dev/null | awk '{ print $2, $1 }'
 }
@@ -325,7 +326,8 @@ at_phase() {
     return 1
 }
 
-fuzzing() { tail -n 1 "$S/said" | grep -q '^\[[0-9]'; }
+# At least one sequence has been tested: before that an end keeps nothing, and says so.
+fuzzing() { tail -n 1 "$S/said" | grep -q '^\[[0-9].* seqs [1-9]'; }
 
 came() {
     local phase=$1 pid=$2 end held release

@@ -36,8 +36,9 @@ OUTSIDE = {
 }
 SAVING = ["run-file", "before-record", "torn", "record", "line", "queue", "checkpoint-written", "checkpoint"]
 FINDING = ["owed", "saved-sequence", "finding", "decided"]
-# `minimise` (warren tmin) keeps a state of its own and is killed by its own test.
-PLAN = ["learn", "start", "held", "test", "heal", "final", "confirm", "saving"]
+# `minimise` is `warren tmin` of a known failure, which keeps a journal of its own; it comes last.
+PLAN = ["learn", "start", "held", "test", "heal", "final", "confirm", "saving", "minimise"]
+FIVE = Path(__file__).resolve().parent / "tests/e2e/tmin-five.toml"
 LIMIT = 600.0
 
 
@@ -80,12 +81,19 @@ def namespaces(pid):
     return found
 
 
-def leftovers(members, spaces):
+def leftovers(members, spaces, killed):
+    """What is there still of these processes and namespaces. `killed`: what has started since belongs to somebody else, for the kernel
+    gives a namespace's number again as soon as it is free."""
     alive = processes()
     left = [f"process {pid}" for pid, start in members if alive.get(pid, ("", 0))[0] == start]
-    for pid in alive:
+    for pid in (p for p, (start, _) in alive.items() if int(start) <= killed):
         left += [f"namespace {n} (process {pid})" for n in namespaces(pid) & spaces]
     return left
+
+
+def ticks():
+    """Now, as processes' start times count."""
+    return int(float(Path("/proc/uptime").read_text().split()[0]) * os.sysconf("SC_CLK_TCK"))
 
 
 def machine():
@@ -148,11 +156,9 @@ class Warren:
         *lines, self.rest = (self.rest + data).split(b"\n")
         for line in lines:
             event = line.decode()
-            if ":" in event:
-                what, phase = event.split(":")
-                # A run begins in slot or start; a new one when it was further before.
-                if phase == "start" and self.last != event and what != "background":
-                    self.runs += 1
+            if event == "run":
+                self.runs += 1
+            elif ":" in event:
                 self.last = event
         return [line.decode() for line in lines]
 
@@ -209,6 +215,53 @@ def kill_itself(warren, point):
     return point if code == -signal.SIGKILL else None
 
 
+def journal_lines(path):
+    return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+
+
+def minimise(options, kills, dice, complain):
+    """Kills `warren tmin` so many times, each after at least one more run; then lets it end. (kills, left behind)"""
+    out = options.out / "min.toml"
+    journal = options.out / "min.journal.jsonl"
+    command = [options.warren, "tmin", "-i", str(FIVE), "-o", str(out)]
+    log = open(options.out / "tmin.log", "ab")
+    done, left_behind, known = 0, 0, []
+    for _ in range(kills):
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        members, spaces = set(), set()
+        until = time.monotonic() + LIMIT
+        while len(journal_lines(journal)) <= max(1, len(known)) and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        end = time.monotonic() + dice.uniform(0, 1.0)
+        while time.monotonic() < end:
+            more = family(process.pid)
+            members, spaces = members | more[0], spaces | more[1]
+            time.sleep(0.05)
+        if process.poll() is not None:
+            complain(f"tmin ended by itself with {process.returncode} before it was killed {kills} times")
+            break
+        process.kill()
+        process.wait()
+        done += 1
+        deadline, killed = time.monotonic() + 2.0, ticks()
+        while (left := leftovers(members, spaces, killed)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for what in left:
+            complain(f"kill {done} (minimise): left behind: {what}")
+        left_behind += len(left)
+        now = journal_lines(journal)
+        if now[:len(known)] != known:
+            complain(f"kill {done} (minimise): the journal lost runs: {len(known)} lines before, {len(now)} now")
+        known = now
+        print(f"kill {done:3} minimise at tmin             runs {len(known) - 1:4}", flush=True)
+    code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
+    faults = out.read_text().count("[[fault]]") if out.exists() else 0
+    if code != 0 or not 0 < faults < 5 or journal_lines(journal)[:len(known)] != known:
+        complain(f"tmin, let alone, ended with {code} and {faults} faults")
+    print(f"tmin, let alone: {faults} faults after {len(journal_lines(journal)) - 1} runs in all", flush=True)
+    return done, left_behind
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     here = Path(__file__).resolve().parent.parent
@@ -225,7 +278,8 @@ def main():
     dice = random.Random(options.seed)
     phases = options.phases.split(",")
     each, more = divmod(options.kills, len(phases))
-    plan = [p for i, p in enumerate(phases) for _ in range(each + (i < more))]
+    wanted = {p: each + (i < more) for i, p in enumerate(phases)}
+    plan = [p for p in phases if p != "minimise" for _ in range(wanted[p])]
     table = {p: [0, 0, 0] for p in phases}
     wrong = []
     saving = 0
@@ -237,7 +291,7 @@ def main():
     clean = machine()
     before, runs_before = set(), 0
     pending = None
-    print(f"{len(plan)} kills, everything in {options.out}", flush=True)
+    print(f"{options.kills} kills, everything in {options.out}", flush=True)
     number, tries = 0, 0
     while number < len(plan) and tries < 3 * len(plan):
         phase, tries = plan[number], tries + 1
@@ -260,8 +314,8 @@ def main():
                 warren.close()
             complain(f"kill {number + 1} ({phase}): it was not reached; Warren said: {said[-400:]}")
             break
-        deadline = time.monotonic() + 2.0
-        while (left := leftovers(warren.members, warren.spaces)) and time.monotonic() < deadline:
+        deadline, killed = time.monotonic() + 2.0, ticks()
+        while (left := leftovers(warren.members, warren.spaces, killed)) and time.monotonic() < deadline:
             time.sleep(0.05)
         # Other programs of the machine come and go: what is ours would stay.
         while (more_left := machine() - clean) and time.monotonic() < deadline + 3.0:
@@ -307,7 +361,7 @@ def main():
         print(f"kill {sum(r[0] for r in table.values()):3} {phase:8} at {hit:18} runs {len(lines):4} "
               f"queue {sum(n.startswith('queue/') for n in now):4} findings {sum(n.startswith('findings/') for n in now)}", flush=True)
     # One more start, ended in the normal way, to look at the figures.
-    if not wrong:
+    if plan and not wrong:
         warren = Warren(options, True)
         time.sleep(8)
         warren.process.send_signal(signal.SIGINT)
@@ -321,11 +375,14 @@ def main():
             complain(f"corpus_count {stats['corpus_count']}, {len(os.listdir(root / 'queue'))} files in queue/, {fuzzed} lines say kept")
         for name in sorted(before - visible(root)):
             complain(f"the last start lost {name}")
+    if "minimise" in wanted:
+        kills, left = minimise(options, wanted["minimise"], dice, complain)
+        table["minimise"] = [kills, 0, left]
     print("\nphase     kills  in progress  left behind")
     for phase, (kills, lost, left) in table.items():
         print(f"{phase:9} {kills:5} {lost:12} {left:12}")
     total = sum(r[0] for r in table.values())
-    print(f"{'all':9} {total:5}    runs in progress at the kill are those lost; minimise: not part of this script")
+    print(f"{'all':9} {total:5}    runs in progress at the kill are those lost")
     short = [p for p in phases if table[p][0] < min(3, each)]
     if short:
         complain(f"too few kills in {', '.join(short)}")

@@ -141,6 +141,8 @@ pub enum LogMoment {
     Phase(Phase),
     /// This fault was done (index in the sequence).
     Fault(usize),
+    /// All nodes have been killed, and are started once more to be asked again.
+    Durability,
 }
 
 /// How far each node's logs had got at a moment: places what a log without times says.

@@ -4,7 +4,7 @@
 //! Called by the flow of a run, by the learning of background stacks and by the making of snapshots.
 
 use super::cluster::{Cluster, Node};
-use super::drive::Drive;
+use super::drive::{Drive, killed_by_the_system};
 use super::flow::{ASK, Flow, Went};
 use super::options::{NodeStatus, RunError};
 use crate::controller::make_plans;
@@ -96,7 +96,9 @@ impl Flow<'_, '_, '_> {
                 let node = self.drive.cluster.nodes.iter().find(|n| n.name == e.node)?;
                 let how = match (e.status, e.signal) {
                     (Some(s), _) => format!("exit status {s}"),
-                    (None, Some(s)) => format!("signal {s}"),
+                    (None, Some(s)) => {
+                        killed_by_the_system(s).unwrap_or_else(|| format!("signal {s}"))
+                    }
                     (None, None) => "an unknown end".into(),
                 };
                 let words = Cluster::tail(&node.dir.join("stdout"), 4);

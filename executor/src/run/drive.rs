@@ -19,6 +19,8 @@ const SLOW_TURN: Duration = Duration::from_millis(1);
 /// How often the slower things are looked at.
 const TICK_NS: u64 = 5_000_000;
 const PROGRESS_NS: u64 = 100_000_000;
+/// How often the room on the nodes' disk is looked at: what fills it may be gone at the end.
+const ROOM_NS: u64 = 100_000_000;
 /// How long the winner of a claim may take to say where it is; on a machine with many runnable threads that is some 10 ms.
 const CLAIM_NS: u64 = 200_000_000;
 /// How often it is asked.
@@ -59,6 +61,7 @@ pub(super) struct Drive<'r, 'a> {
     queue: VecDeque<Seen>,
     last_tick: u64,
     last_progress: u64,
+    last_room: u64,
     shown: Option<RunProgress>,
 }
 
@@ -92,6 +95,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             queue: VecDeque::new(),
             last_tick: 0,
             last_progress: 0,
+            last_room: 0,
             shown: None,
         }
     }
@@ -172,6 +176,10 @@ impl<'r, 'a> Drive<'r, 'a> {
             // Its processes died unseen with it: nothing that could still be waited for will come.
             if let Some(said) = self.cluster.slot.lost() {
                 return Err(RunError::Slot(format!("slot init has ended{said}")));
+            }
+            if now.saturating_sub(self.last_room) >= ROOM_NS {
+                self.last_room = now;
+                self.look_for_room();
             }
             self.look_for_answers();
             for (i, role) in self.cluster.changed_roles() {
@@ -283,6 +291,13 @@ impl<'r, 'a> Drive<'r, 'a> {
         })
     }
 
+    /// A disk that is full, now or at any time before, makes the run void.
+    pub fn look_for_room(&mut self) {
+        if self.void.is_none() {
+            self.void = super::space::full(self.cluster.slot.root());
+        }
+    }
+
     fn look_for_exits(&mut self) {
         for e in self.cluster.slot.exits() {
             let gone = self
@@ -325,12 +340,8 @@ impl<'r, 'a> Drive<'r, 'a> {
                     signal: e.signal,
                     role: node.role.clone(),
                 });
-                if matches!(e.signal, Some(7 | 9)) {
-                    self.void = Some(format!(
-                        "{} was ended by signal {} that Warren did not send: memory or tmpfs is short",
-                        node.name,
-                        e.signal.unwrap_or(0)
-                    ));
+                if let Some(why) = e.signal.and_then(killed_by_the_system) {
+                    self.void = Some(format!("{} was ended by {why}", node.name));
                 }
                 self.cluster.workload_page.set_node(i, number, false);
             }
@@ -473,7 +484,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     }
 
     /// Notes how far the logs have got: a log need not tell the time, and lines of two processes of one node stand in one file.
-    fn mark_logs(&mut self, at: warren_model::LogMoment) {
+    pub fn mark_logs(&mut self, at: warren_model::LogMoment) {
         let files = &self.cluster.prepared.target().logs;
         let size = |path: std::path::PathBuf| path.metadata().map_or(0, |m| m.len());
         let sizes = self
@@ -549,6 +560,12 @@ impl<'r, 'a> Drive<'r, 'a> {
             self.shown = Some(progress);
         }
     }
+}
+
+/// What a signal says that only the system sends, when Warren did not.
+pub(super) fn killed_by_the_system(signal: i32) -> Option<String> {
+    matches!(signal, 7 | 9)
+        .then(|| format!("signal {signal} that Warren did not send: memory or tmpfs is short"))
 }
 
 /// The nodes a cut takes something from: its smaller side; both when neither is smaller.

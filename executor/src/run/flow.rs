@@ -6,12 +6,11 @@ use super::cluster::Cluster;
 use super::collect::collect;
 use super::drive::Drive;
 use super::options::{NodeStatus, RunError};
-use super::space::full;
 use crate::controller::{Seen, make_plans, rename, rename_map};
 use crate::link::{Command, ReleaseAction};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use warren_model::{FaultSequence, NodeName, Phase, RunProduct};
+use warren_model::{FaultSequence, LogMoment, NodeName, Phase, RunProduct};
 
 const MS: u64 = 1_000_000;
 /// Longest wait for one answer of a question asked by the main loop.
@@ -466,6 +465,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             self.drive.cluster.kill_node(i);
         }
         self.wait_dead();
+        self.drive.mark_logs(LogMoment::Durability);
         for i in 0..self.drive.cluster.nodes.len() {
             self.drive.cluster.spawn_node(i)?;
         }
@@ -501,9 +501,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         if let Some(p) = &self.drive.cluster.workload {
             let _ = self.drive.cluster.slot.wait_exit(p, Instant::now() + DYING);
         }
-        if let Some(why) = full(self.drive.cluster.slot.root()) {
-            self.product.record.void.get_or_insert(why);
-        }
+        self.drive.look_for_room();
         self.product.record.cpu_ms = cpu_ms(self.drive.cluster.slot.init_pid());
         if let Some(error) = self.drive.workload_gone.take()
             && self.product.record.workload_error.is_none()

@@ -1,6 +1,6 @@
 //! Whether the disk that the nodes of a run write to has filled up: what they did then says nothing about them.
 //!
-//! Asked once at the end of each run, before the slot is gone. Looks only; a target that needs more room is the user's to make smaller.
+//! Asked ten times a second while a run lasts (a node that starts again may empty what filled it) and once at its end. Looks only; a target that needs more room is the user's to make smaller.
 
 use nix::sys::statvfs::statvfs;
 use std::path::Path;

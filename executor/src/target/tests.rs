@@ -397,3 +397,44 @@ fn the_targets_of_the_repository_can_be_read() {
         );
     }
 }
+
+/// Lines as ZooKeeper 3.6.3 wrote them in campaigns (docs/evaluation.md), but for the third, which its RateLogger writes for more than two.
+#[test]
+fn what_zookeeper_must_never_say() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/zookeeper");
+    let target = load_target(&folder, None, false, &[]).unwrap();
+    let says = |line: &str| {
+        target
+            .fatal_log
+            .iter()
+            .any(|p| regex::Regex::new(p).unwrap().is_match(line))
+    };
+    for (line, fatal) in [
+        (
+            "2026-11-22 09:38:12,974 - WARN  [CommitProcessor:3:DataTree] - Message:Digests are not matching. Value is Zxid. Value:17179869185",
+            true,
+        ),
+        (
+            "2026-11-22 09:38:12,974 - WARN  [QuorumPeer[myid=1](plain=127.0.0.11:2181)(secure=disabled):DataTree] - Message:Digests are not matching. Value is Zxid. Value:7",
+            true,
+        ),
+        (
+            "2026-11-22 09:00:12,880 - WARN  [main:DataTree] - [73 times] Message: Digests are not matching. Value is Zxid. Last value:8589934669",
+            true,
+        ),
+        (
+            "2026-11-22 09:00:12,862 - WARN  [main:DataTree] - Message:Digests are not matching. Value is Zxid. Value:8589934669",
+            false,
+        ),
+        (
+            "2026-11-22 09:00:12,880 - WARN  [main:DataTree] - Message: Digests are not matching. Value is Zxid. Last value:8589934669",
+            false,
+        ),
+        (
+            "2026-11-22 09:00:12,488 - INFO  [main:ZooKeeperServer] - zookeeper.digest.enabled = true",
+            false,
+        ),
+    ] {
+        assert_eq!(says(line), fatal, "{line}");
+    }
+}

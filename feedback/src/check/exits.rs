@@ -1,9 +1,8 @@
-//! Processes that ended by themselves, and log lines that target.toml calls fatal.
+//! Processes that ended by themselves.
 //!
 //! Rules:
 //! - self-exit: right when a rule of `[exit] legal` matches the node's log and the role of the exited process; else a failure. A
 //!   rule that matches the log but asks for a role nobody knows: unknown. No log at all: unknown.
-//! - `fatal_log`: a match in any node's log is a failure; nothing else in a log ever is.
 //!
 //! Why it is right: our own kills are never in the list of exits, ends by the kernel make the run void, and which ends are right is
 //! the target's to say (a ZooKeeper leader that loses its quorum shuts down; an HBase master that loses its lease must abort).
@@ -11,13 +10,11 @@
 //! section VI-D on exceptions that are no failures; design sections 2 and 8.
 
 use super::{CheckResult, Found};
-use crate::logs::of_nodes;
 use crate::signature::normalise;
 use regex::Regex;
 use warren_model::{Exit, FailureKind, Phase, Rules, RunProduct, Stage};
 
 const EXIT: &str = "self-exit";
-const FATAL: &str = "fatal-log";
 
 enum Judged {
     Legal,
@@ -159,39 +156,6 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// Fatal log lines.
-#[must_use]
-pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
-    let mut result = CheckResult::pass();
-    for pattern in &rules.fatal_log {
-        let regex = match Regex::new(pattern) {
-            Ok(r) => r,
-            Err(why) => {
-                result.unknown(FATAL, format!("rule `{pattern}` of [log] fatal_log: {why}"));
-                continue;
-            }
-        };
-        for (node, log) in of_nodes(product) {
-            let Some(line) = log.lines().find(|l| regex.is_match(l)) else {
-                continue;
-            };
-            result.fail(
-                product,
-                Found {
-                    checker: FATAL,
-                    kind: FailureKind::Safety,
-                    stage: Stage::Test,
-                    role: None,
-                    node: Some(node.clone()),
-                    what: format!("a log line that must never be: {pattern}"),
-                    evidence: vec![format!("{node}: {}", line.trim())],
-                },
-            );
-        }
-    }
-    result
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,38 +247,5 @@ mod tests {
         assert_eq!(of(10, log), of(10, "again\njava.io.EOFException: 99\n"));
         assert_ne!(of(10, log), of(12, log));
         assert_ne!(of(10, log), of(10, "java.lang.OutOfMemoryError: heap"));
-    }
-
-    #[test]
-    fn only_named_lines_are_fatal() {
-        let logs = |lines: &str| {
-            let mut p = Build::new().product;
-            p.logs.insert("n1".into(), lines.into());
-            p
-        };
-        let table = vec![
-            (
-                logs("ERROR java.io.IOException"),
-                vec!["never-this"],
-                (0, 0),
-            ),
-            (logs(""), vec!["x"], (0, 0)),
-            (logs("FATAL 7"), vec![], (0, 0)),
-            (
-                logs("a\nDigest of 7 differs\nb"),
-                vec!["Digest .* differs"],
-                (1, 0),
-            ),
-            (logs("one\ntwo"), vec!["one", "two"], (2, 0)),
-            (logs("one\none"), vec!["^one$"], (1, 0)),
-            (logs("one"), vec!["("], (0, 1)),
-        ];
-        for (p, fatal, expect) in table {
-            let rules = Rules {
-                fatal_log: fatal.iter().map(|s| (*s).to_owned()).collect(),
-                ..Rules::default()
-            };
-            assert_eq!(count(&check_fatal_log(&p, &rules)), expect, "{fatal:?}");
-        }
     }
 }

@@ -29,7 +29,8 @@ pub fn stalled(product: &RunProduct, rules: &Rules, phase: Phase) -> Option<Stri
     })
 }
 
-fn stage(phase: Phase) -> Stage {
+/// The stage that a phase belongs to.
+pub(super) fn stage(phase: Phase) -> Stage {
     match phase {
         Phase::Degraded => Stage::Degraded,
         Phase::Heal | Phase::Final => Stage::Healed,

@@ -11,6 +11,7 @@
 pub mod acknowledged;
 pub mod durability;
 pub mod exits;
+pub mod fatal_log;
 pub mod leader;
 pub mod liveness;
 pub mod ops;
@@ -50,7 +51,7 @@ pub const CHECKERS: &[(&str, Checker)] = &[
     ("leader", leader::check_leader),
     ("epochs", leader::check_epochs),
     ("mismatch", residue::check_mismatch),
-    ("fatal-log", exits::check_fatal_log),
+    ("fatal-log", fatal_log::check_fatal_log),
     ("leftovers", residue::check_leftovers),
     ("self-exit", exits::check_exits),
     ("serve", liveness::check_serve),

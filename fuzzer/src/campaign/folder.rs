@@ -16,6 +16,9 @@ pub struct Folder {
     seed: u64,
 }
 
+/// The flag of `replay` and `tmin` for failures that only the restart of all nodes shows.
+pub const DURABLE: &str = "--durable";
+
 /// What shows that a folder holds a campaign already.
 const MARKERS: [&str; 5] = [
     "state/checkpoint",
@@ -111,22 +114,23 @@ impl Folder {
         self.root.join("findings").join(format!("{number:06}"))
     }
 
-    /// The command that runs a sequence file again.
+    /// The command that runs a sequence file again; `durable`: with the restart that alone shows the failure.
     #[must_use]
-    pub fn reproduce(&self, file: &Path) -> String {
+    pub fn reproduce(&self, file: &Path, durable: bool) -> String {
         let mut words = vec![
             self.program.clone(),
             "replay".into(),
             file.display().to_string(),
         ];
         words.extend(self.flags.iter().cloned());
+        words.extend(durable.then(|| DURABLE.to_owned()));
         words.extend(["-s".into(), self.seed.to_string(), "-n".into(), "5".into()]);
         shell_line(&words)
     }
 
     /// The command that makes a failing sequence smaller.
     #[must_use]
-    pub fn minimise(&self, file: &Path, out: &Path) -> String {
+    pub fn minimise(&self, file: &Path, out: &Path, durable: bool) -> String {
         let mut words = vec![
             self.program.clone(),
             "tmin".into(),
@@ -136,6 +140,7 @@ impl Folder {
             out.display().to_string(),
         ];
         words.extend(self.flags.iter().cloned());
+        words.extend(durable.then(|| DURABLE.to_owned()));
         words.extend(["-s".into(), self.seed.to_string()]);
         shell_line(&words)
     }
@@ -144,7 +149,7 @@ impl Folder {
         format!(
             "Command line used to find these failures:\n\n{command}\n\nEach file is a fault sequence as it really happened, in text. To run one again:\n\n{}\n\n\
              The evidence of each (timeline, logs, history) is in ../findings/; evidence.txt there names the file here.\n",
-            self.reproduce(&self.root.join("crashes/<file>")),
+            self.reproduce(&self.root.join("crashes/<file>"), false),
         )
     }
 }
@@ -270,7 +275,7 @@ mod tests {
         assert_eq!(cmdline, "warren fuzz canary -o 'a b'\n");
         assert!(
             folder
-                .reproduce(Path::new("x/id:000000,src:000001"))
+                .reproduce(Path::new("x/id:000000,src:000001"), false)
                 .starts_with("warren replay x/id:000000,src:000001 --paper -s 9 -n 5")
         );
         match Folder::check(&options.out, &options.instance) {

@@ -185,6 +185,9 @@ pub struct ReplayArgs {
     pub times: u64,
     #[command(flatten)]
     pub each: RunArgs,
+    /// Kill and start all nodes once more at the end of each run, and ask again: for failures that only that shows
+    #[arg(long)]
+    pub durable: bool,
     /// Write a JUnit report: one test case a file, brought up to date after each run
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
@@ -280,6 +283,9 @@ pub struct TminArgs {
     pub signature: Option<String>,
     #[command(flatten)]
     pub each: RunArgs,
+    /// Kill and start all nodes once more at the end of each run, and ask again: for failures that only that shows
+    #[arg(long)]
+    pub durable: bool,
     #[command(flatten)]
     pub setup: SetupArgs,
 }

@@ -403,15 +403,12 @@ fn stand(
         "  story:     {}",
         session.folder.finding(number).display()
     ));
-    session.say(format!("  reproduce: {}", session.folder.reproduce(&path)));
-    // What only the durability restart shows no replay asks for.
-    if seen.failure.stage != Stage::Durable {
-        let small = session.folder.finding(number).join("min.toml");
-        session.say(format!(
-            "  minimise:  {}",
-            session.folder.minimise(&path, &small)
-        ));
-    }
+    let durable = seen.failure.stage == Stage::Durable;
+    let reproduce = session.folder.reproduce(&path, durable);
+    session.say(format!("  reproduce: {reproduce}"));
+    let small = session.folder.finding(number).join("min.toml");
+    let minimise = session.folder.minimise(&path, &small, durable);
+    session.say(format!("  minimise:  {minimise}"));
     session.find(
         if seen.failure.kind == FailureKind::Hang {
             "hang"
@@ -476,7 +473,9 @@ fn write_story(
         confirmed: rate.to_owned(),
         k: kept.map_or(0, |f| f.k),
         n: kept.map_or(0, |f| f.n),
-        reproduce: session.folder.reproduce(path),
+        reproduce: session
+            .folder
+            .reproduce(path, seen.failure.stage == Stage::Durable),
         file: path.display().to_string(),
         strategy: session.options.strategy.to_string(),
         why: seen.why.clone(),

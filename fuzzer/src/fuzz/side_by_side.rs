@@ -13,6 +13,7 @@ use super::snapshot::CurrentRun;
 use super::stage::{line, set_options};
 use super::starts::take_in;
 use crate::campaign::RunRole;
+use crate::campaign::state::hook;
 use libafl::executors::HasObservers;
 use libafl::fuzzer::ExecutesInput;
 use libafl_bolts::ToSlice;
@@ -186,6 +187,7 @@ where
                     ..CurrentRun::default()
                 },
             );
+            hook::point("run");
             executor.start(slot, &sequence, options)?;
             sequences[slot] = Some(sequence);
             started += 1;

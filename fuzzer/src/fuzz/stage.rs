@@ -513,6 +513,7 @@ where
     session.show_idle();
     set_options(session, executor.options_mut(), 0, limit, durable);
     session.giving_up = executor.options_mut().give_up.clone();
+    hook::point("run");
     executor.observers_mut().1.0.expect_retest(retest);
     Ok(fuzzer.execute_input(state, executor, manager, sequence)?)
 }

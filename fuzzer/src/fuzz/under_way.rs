@@ -11,6 +11,7 @@ use super::session::Session;
 use super::snapshot::CurrentRun;
 use super::stage::{FuzzStage, set_options};
 use super::{State, StrategyKind};
+use crate::campaign::state::hook;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::executors::HasObservers;
 use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
@@ -108,6 +109,7 @@ impl FuzzStage {
             },
         );
         let give_up = options.give_up.clone();
+        hook::point("run");
         executor.start(slot, &job.sequence, options)?;
         session.under_way.push(UnderWay { slot, job, give_up });
         if session.under_way.len() < session.slots {

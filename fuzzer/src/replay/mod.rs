@@ -63,6 +63,7 @@ fn made(
     }
     let base = RunOptions {
         seed: args.each.seed,
+        durable: args.durable,
         dump_classes: args.dump_classes.clone(),
         stop: interrupt.flag(),
         ..RunOptions::default()

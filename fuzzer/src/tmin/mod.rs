@@ -19,7 +19,7 @@ mod tests;
 
 pub use input::beside;
 
-use crate::campaign::folder::{shell_line, write_whole};
+use crate::campaign::folder::{DURABLE, shell_line, write_whole};
 use crate::cli::args::TminArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, failed, reproduce_flags};
@@ -65,6 +65,7 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
     let interrupt = Interrupt::install()?;
     let options = RunOptions {
         seed: args.each.seed,
+        durable: args.durable,
         stop: interrupt.flag(),
         ..RunOptions::default()
     };
@@ -171,10 +172,17 @@ fn last_words(
     Ok(Exit::End)
 }
 
+/// What changes the outcome of a run beside seed and limit.
+fn flags(args: &TminArgs) -> Vec<String> {
+    let mut flags = reproduce_flags(&args.setup);
+    flags.extend(args.durable.then(|| DURABLE.to_owned()));
+    flags
+}
+
 fn replay_command(args: &TminArgs) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "warren".into());
     let mut words = vec![program, "replay".into(), args.out.display().to_string()];
-    words.extend(reproduce_flags(&args.setup));
+    words.extend(flags(args));
     words.extend(["-s".into(), args.each.seed.to_string()]);
     if let Some(ms) = args.each.limit_ms {
         words.extend(["-t".into(), ms.to_string()]);
@@ -203,7 +211,7 @@ fn open(args: &TminArgs, input: &Input) -> Result<Journal, CliError> {
         warren_tmin: JOURNAL_VERSION,
         sequence: format!("{:016x}", Candidate::given(input.sequence.clone()).hash()),
         target: input.sequence.target.clone(),
-        flags: shell_line(&reproduce_flags(&args.setup)),
+        flags: shell_line(&flags(args)),
         seed: args.each.seed,
         limit_ms: u64::try_from(args.each.limit().as_millis()).unwrap_or(u64::MAX),
     };

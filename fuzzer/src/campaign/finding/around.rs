@@ -104,6 +104,7 @@ fn lines(log: &str) -> Vec<(usize, &str)> {
 fn name(product: &RunProduct, at: LogMoment) -> String {
     match at {
         LogMoment::Phase(p) => format!("phase {p}"),
+        LogMoment::Durability => "restart of all nodes".into(),
         LogMoment::Fault(i) => {
             let fault = product.record.injected.iter().find(|x| x.index == i);
             let what =

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
-use warren_model::{Failure, FaultSequence, Judgement, RunProduct};
+use warren_model::{Failure, FaultSequence, Judgement, RunProduct, Stage};
 
 /// What is told beside the run itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,13 +95,17 @@ pub fn write_finding(
     } else {
         "sequence.toml"
     };
-    let script = script::script(
-        text.number,
-        &text.signature,
+    let again = script::Again {
+        number: text.number,
+        signature: &text.signature,
         sequence,
-        text.campaign_seed,
-        &text.environment,
-    );
+        seed: text.campaign_seed,
+        durable: judgement
+            .failures
+            .iter()
+            .any(|f| f.signature == text.signature && f.stage == Stage::Durable),
+    };
+    let script = script::script(&again, &text.environment);
     put("reproduce.sh", &script)?;
     let path = folder.join("reproduce.sh");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))

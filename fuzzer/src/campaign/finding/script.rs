@@ -1,15 +1,32 @@
 //! `reproduce.sh` of a finding: runs its sequence again, from any directory, with the flags it was found with. Pure text.
 
 use super::environment::Environment;
-use crate::campaign::folder::shell_line;
+use crate::campaign::folder::{DURABLE, shell_line};
 use std::path::Path;
 
 /// Flags whose value is a path: made absolute, because the script may be started anywhere.
 const PATHS: [&str; 3] = ["--targets", "--java", "-x"];
 
-/// The script's text. `sequence` is the file's name in the finding's folder.
+/// What the script runs.
+pub struct Again<'a> {
+    pub number: u64,
+    pub signature: &'a str,
+    /// The file's name in the finding's folder.
+    pub sequence: &'a str,
+    pub seed: u64,
+    /// Only the durability restart shows the failure.
+    pub durable: bool,
+}
+
+/// The script's text.
 #[must_use]
-pub fn script(number: u64, signature: &str, sequence: &str, seed: u64, e: &Environment) -> String {
+pub fn script(again: &Again<'_>, e: &Environment) -> String {
+    let Again {
+        number,
+        signature,
+        sequence,
+        ..
+    } = *again;
     let quote = |word: &str| shell_line(&[word.to_owned()]);
     let mut flags: Vec<String> = Vec::new();
     let mut words = e.flags.iter();
@@ -27,7 +44,8 @@ pub fn script(number: u64, signature: &str, sequence: &str, seed: u64, e: &Envir
             flags.push(path.display().to_string());
         }
     }
-    flags.extend(["-s".into(), seed.to_string()]);
+    flags.extend(again.durable.then(|| DURABLE.to_owned()));
+    flags.extend(["-s".into(), again.seed.to_string()]);
     let program = if e.program.is_empty() {
         "warren"
     } else {
@@ -59,6 +77,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
+    fn again<'a>(signature: &'a str, sequence: &'a str, seed: u64) -> Again<'a> {
+        Again {
+            number: 0,
+            signature,
+            sequence,
+            seed,
+            durable: false,
+        }
+    }
+
     /// Starts the script with a program that prints its arguments and ends with 77.
     fn start(e: &Environment, args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
         let dir = tempfile::tempdir().unwrap();
@@ -69,7 +97,7 @@ mod tests {
         let file = folder.join("reproduce.sh");
         let mut e = e.clone();
         e.program = stub.display().to_string();
-        std::fs::write(&file, script(0, "1f2e3d4c", "matched.toml", 9, &e)).unwrap();
+        std::fs::write(&file, script(&again("1f2e3d4c", "matched.toml", 9), &e)).unwrap();
         std::fs::set_permissions(&stub, std::fs::Permissions::from_mode(0o755)).unwrap();
         let out = Command::new("sh")
             .arg(&file)
@@ -122,7 +150,7 @@ mod tests {
             targets: "/abs/t".into(),
             ..Environment::default()
         };
-        let text = script(1, "s", "sequence.toml", 1, &e);
+        let text = script(&again("s", "sequence.toml", 1), &e);
         let here = std::env::current_dir().unwrap();
         assert!(
             text.contains(&format!(
@@ -145,7 +173,7 @@ mod tests {
             ..Environment::default()
         };
         let file = dir.path().join("r.sh");
-        std::fs::write(&file, script(0, "s", "matched.toml", 1, &e)).unwrap();
+        std::fs::write(&file, script(&again("s", "matched.toml", 1), &e)).unwrap();
         let out = Command::new("/bin/sh")
             .arg(&file)
             .env("PATH", "/usr/bin:/bin")

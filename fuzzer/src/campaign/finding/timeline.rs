@@ -183,6 +183,11 @@ fn phases(product: &RunProduct) -> Vec<Row> {
         .iter()
         .filter_map(|m| match m.at {
             LogMoment::Phase(p) => Some((m.t_ns, 0, format!("==  phase {p}{}", meaning(p)))),
+            LogMoment::Durability => Some((
+                m.t_ns,
+                0,
+                "==  all nodes have been killed, and are started once more: is everything still there?".into(),
+            )),
             LogMoment::Fault(_) => None,
         })
         .collect();

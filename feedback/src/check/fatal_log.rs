@@ -1,0 +1,169 @@
+//! Log lines that target.toml calls fatal: a match in any node's log is a failure; nothing else in a log ever is.
+//!
+//! Called as one of the checkers of a run. It says in which stage of the run the line was written, from the marks that the executor set:
+//! a failure is confirmed by asking for it in the same way, and what a restart of all nodes brought to light only another restart shows.
+//! It refuses to guess what a line means: which ones are fatal is the target's to say. Design, section 8 (Logs).
+
+use super::liveness::stage;
+use super::{CheckResult, Found};
+use crate::logs::of_nodes;
+use regex::Regex;
+use warren_model::{FailureKind, LogMark, LogMoment, NodeName, Rules, RunProduct, Stage};
+
+const FATAL: &str = "fatal-log";
+
+/// Fatal log lines.
+#[must_use]
+pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
+    let mut result = CheckResult::pass();
+    for pattern in &rules.fatal_log {
+        let regex = match Regex::new(pattern) {
+            Ok(r) => r,
+            Err(why) => {
+                result.unknown(FATAL, format!("rule `{pattern}` of [log] fatal_log: {why}"));
+                continue;
+            }
+        };
+        for (node, log) in of_nodes(product) {
+            let Some((at, line)) = lines(log).find(|(_, l)| regex.is_match(l)) else {
+                continue;
+            };
+            result.fail(
+                product,
+                Found {
+                    checker: FATAL,
+                    kind: FailureKind::Safety,
+                    stage: written_in(product, node, at),
+                    role: None,
+                    node: Some(node.clone()),
+                    what: format!("a log line that must never be: {pattern}"),
+                    evidence: vec![format!("{node}: {}", line.trim())],
+                },
+            );
+        }
+    }
+    result
+}
+
+/// (byte offset, text) of each line.
+fn lines(log: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut next = 0;
+    log.split_inclusive('\n').map(move |line| {
+        let at = next;
+        next += line.len();
+        (at, line.trim_end_matches(['\n', '\r']))
+    })
+}
+
+/// The stage in which a node wrote what stands at this byte of its logs.
+fn written_in(product: &RunProduct, node: &NodeName, at: usize) -> Stage {
+    let offsets = |mark: &LogMark| mark.offsets.get(node).cloned().unwrap_or_default();
+    // Its files stand one after another in the text: this is the last of those that began, at the first mark, before the line.
+    let file = product.log_marks.first().map_or(0, |first| {
+        let begins = offsets(first);
+        begins.iter().rposition(|b| *b <= at).unwrap_or(0)
+    });
+    let passed: Vec<LogMoment> = product
+        .log_marks
+        .iter()
+        .filter(|mark| offsets(mark).get(file).is_some_and(|o| *o <= at))
+        .map(|mark| mark.at)
+        .collect();
+    if passed.contains(&LogMoment::Durability) {
+        return Stage::Durable;
+    }
+    let phase = passed.iter().rev().find_map(|moment| match moment {
+        LogMoment::Phase(phase) => Some(*phase),
+        _ => None,
+    });
+    phase.map_or(Stage::Test, stage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Build, count};
+    use warren_model::Phase;
+
+    fn rules(patterns: &[&str]) -> Rules {
+        Rules {
+            fatal_log: patterns.iter().map(|s| (*s).to_owned()).collect(),
+            ..Rules::default()
+        }
+    }
+
+    #[test]
+    fn only_named_lines_are_fatal() {
+        let logs = |lines: &str| {
+            let mut p = Build::new().product;
+            p.logs.insert("n1".into(), lines.into());
+            p
+        };
+        let table = vec![
+            (
+                logs("ERROR java.io.IOException"),
+                vec!["never-this"],
+                (0, 0),
+            ),
+            (logs(""), vec!["x"], (0, 0)),
+            (logs("FATAL 7"), vec![], (0, 0)),
+            (
+                logs("a\nDigest of 7 differs\nb"),
+                vec!["Digest .* differs"],
+                (1, 0),
+            ),
+            (logs("one\ntwo"), vec!["one", "two"], (2, 0)),
+            (logs("one\none"), vec!["^one$"], (1, 0)),
+            (logs("one"), vec!["("], (0, 1)),
+        ];
+        for (p, fatal, expect) in table {
+            assert_eq!(
+                count(&check_fatal_log(&p, &rules(&fatal))),
+                expect,
+                "{fatal:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_belongs_to_the_stage_it_was_written_in() {
+        // Two files of 10 lines of 2 bytes each, one after the other; each moment has one more line in both.
+        let moments = [
+            LogMoment::Phase(Phase::Setup),
+            LogMoment::Phase(Phase::Test),
+            LogMoment::Fault(0),
+            LogMoment::Phase(Phase::Degraded),
+            LogMoment::Phase(Phase::Heal),
+            LogMoment::Durability,
+            LogMoment::Phase(Phase::Final),
+        ];
+        let want = [
+            Stage::Test,
+            Stage::Test,
+            Stage::Test,
+            Stage::Degraded,
+            Stage::Healed,
+            Stage::Durable,
+            Stage::Durable,
+        ];
+        for file in 0..2 {
+            for (moment, want) in want.iter().enumerate() {
+                let mut text = vec!["a\n"; 20];
+                text[10 * file + moment] = "X\n";
+                let mut p = Build::new().product;
+                p.logs.insert("n1".into(), text.concat());
+                p.log_marks = moments
+                    .iter()
+                    .enumerate()
+                    .map(|(i, at)| LogMark {
+                        at: *at,
+                        t_ns: i as u64,
+                        offsets: [("n1".into(), vec![2 * i, 20 + 2 * i])].into(),
+                    })
+                    .collect();
+                let found = check_fatal_log(&p, &rules(&["^X$"]));
+                assert_eq!(found.failures[0].stage, *want, "file {file}, {moment}");
+            }
+        }
+    }
+}
