@@ -11,6 +11,7 @@ mod collect;
 mod commands;
 mod drive;
 mod flow;
+mod image;
 mod options;
 mod prober;
 mod prune;
@@ -70,6 +71,8 @@ enum Start<'a> {
     Boot,
     /// The same, listing classes for an archive.
     ListClasses,
+    /// From empty folders, to make the data that all other cold starts begin with.
+    Image,
     /// It goes on from a snapshot.
     Restored {
         snapshot: &'a Snapshot,
@@ -323,6 +326,9 @@ impl Runner {
         began: Instant,
         work: impl FnOnce(&mut Drive<'_, '_>) -> Result<T, RunError>,
     ) -> Result<T, RunError> {
+        if matches!(start, Start::Boot | Start::ListClasses) {
+            image::ensure(self, options)?;
+        }
         let mut cluster = Cluster::new(
             &self.prepared,
             options,
