@@ -138,13 +138,14 @@ impl Flow<'_, '_, '_> {
             })
             .collect();
         let target = cluster.prepared.target();
+        let ready = target.ready_of(starting.first().map_or(0, |n| n.spec.group));
         let why = format!(
             "not serving: {}\n  asked as [ready] of {} says: port {}, send `{}`, expect `{}`, for {} ms",
             waiting.join(", "),
             target.toml_path().display(),
-            target.ready.port,
-            target.ready.send,
-            target.ready.expect,
+            ready.port,
+            ready.send,
+            ready.expect,
             target.ready.timeout.as_millis()
         );
         self.missed("start", &why)

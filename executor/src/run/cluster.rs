@@ -4,14 +4,14 @@
 
 use super::archives::Archives;
 use super::commands::{
-    add_archive_flag, class_path, environment, jvm_flags, make_dir, node_argv, node_jars,
+    Program, add_archive_flag, class_path, environment, jvm_flags, make_dir, node_argv, node_jars,
     write_files,
 };
 use super::memory::WORKLOAD_HEAP;
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
 use super::snapshots::Snapshot;
-use super::{RunError, Start};
+use super::{RunError, Start, image};
 use crate::link::{
     AgentConf, CutMode, NodePage, RunPage, SharedPage, Word, WorkloadPage, write_agent_conf,
 };
@@ -108,6 +108,7 @@ impl<'a> Cluster<'a> {
     ) -> Result<Self, RunError> {
         let list_classes = matches!(start, Start::ListClasses);
         let restored = matches!(start, Start::Restored { .. });
+        let filled = matches!(start, Start::Boot | Start::ListClasses);
         let target = prepared.target();
         let archives = Archives::find(prepared);
         let shm = slot.shm();
@@ -141,10 +142,13 @@ impl<'a> Cluster<'a> {
             let below = Path::new("nodes").join(name.as_str());
             let dir = slot.root().join(&below);
             let inside_dir = slot.inside_root().join(&below);
+            if filled {
+                image::fill(prepared, &name, &dir)?;
+            }
             if !restored {
                 write_files(target, i, &specs, &addrs, &dir, &inside_dir)?;
             }
-            let mut argv = node_argv(prepared, options, slot, spec, addrs[i], &inside_dir)?;
+            let mut argv = node_argv(prepared, options, slot, spec, addrs[i], &inside_dir, None)?;
             let archive = if node_jars(prepared, options).1.is_empty() {
                 archives.plain.as_ref().filter(|_| !options.agent)
             } else {
@@ -312,6 +316,31 @@ impl<'a> Cluster<'a> {
             cwd: node.inside_dir.clone(),
             stdout: node.inside_dir.join("stdout"),
         }
+    }
+
+    /// Another program in the place of a node: its folder, class path and flags.
+    pub fn program_spec(
+        &self,
+        i: usize,
+        main: Option<&str>,
+        args: &[String],
+    ) -> Result<SpawnSpec, RunError> {
+        let node = &self.nodes[i];
+        let program = Program { main, args };
+        Ok(SpawnSpec {
+            name: format!("{}'s image", node.name),
+            argv: node_argv(
+                self.prepared,
+                self.options,
+                self.slot,
+                &node.spec,
+                node.addr,
+                &node.inside_dir,
+                Some(program),
+            )?,
+            stdout: node.inside_dir.join(image::PROGRAM_OUT),
+            ..self.node_spec(node)
+        })
     }
 
     /// Starts the node's next JVM.

@@ -103,6 +103,14 @@ pub(super) fn node_jars(prepared: &Prepared, options: &RunOptions) -> (Vec<PathB
     }
 }
 
+/// What runs in a node's place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Program<'a> {
+    /// The node's own main class when absent.
+    pub main: Option<&'a str>,
+    pub args: &'a [String],
+}
+
 pub(super) fn node_argv(
     prepared: &Prepared,
     options: &RunOptions,
@@ -110,6 +118,7 @@ pub(super) fn node_argv(
     spec: &NodeSpec,
     addr: Ipv4Addr,
     dir: &Path,
+    instead: Option<Program<'_>>,
 ) -> Result<Vec<String>, RunError> {
     let target = prepared.target();
     let group = &target.groups[spec.group];
@@ -153,8 +162,17 @@ pub(super) fn node_argv(
     argv.extend(jvm_flags(&group.heap, dir));
     argv.extend(expanded(&group.jvm, "jvm")?);
     argv.push("-cp".into());
-    argv.push(class_path(&node_jars(prepared, options).0));
-    argv.push(group.main.clone().unwrap_or_else(|| target.main.clone()));
-    argv.extend(expanded(&group.args, "args")?);
+    // Folders come last: a class archive holds for a class path that begins with its jars.
+    let mut path = node_jars(prepared, options).0;
+    let folders = expanded(&group.class_path, "class_path")?;
+    path.extend(folders.into_iter().map(PathBuf::from));
+    argv.push(class_path(&path));
+    let own = group.main.as_ref().unwrap_or(&target.main);
+    let (main, args) = match instead {
+        Some(p) => (p.main.unwrap_or(own), p.args),
+        None => (own.as_str(), group.args.as_slice()),
+    };
+    argv.push(main.to_owned());
+    argv.extend(expanded(args, "args")?);
     Ok(argv)
 }

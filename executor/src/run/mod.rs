@@ -11,6 +11,7 @@ mod collect;
 mod commands;
 mod drive;
 mod flow;
+mod image;
 mod memory;
 mod options;
 mod prober;
@@ -71,6 +72,8 @@ enum Start<'a> {
     Boot,
     /// The same, listing classes for an archive.
     ListClasses,
+    /// From empty folders, to make the data that all other cold starts begin with.
+    Image,
     /// It goes on from a snapshot.
     Restored {
         snapshot: &'a Snapshot,
@@ -332,6 +335,9 @@ impl Runner {
         began: Instant,
         work: impl FnOnce(&mut Drive<'_, '_>) -> Result<T, RunError>,
     ) -> Result<T, RunError> {
+        if matches!(start, Start::Boot | Start::ListClasses) {
+            image::ensure(self, options)?;
+        }
         let mut cluster = Cluster::new(
             &self.prepared,
             options,

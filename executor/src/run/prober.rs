@@ -6,11 +6,12 @@ use crate::slot::Slot;
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Each question costs a starting JVM about a millisecond of its CPU time.
 const PACE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_millis(250);
+const SLOWEST: Duration = Duration::from_millis(200);
 
 /// A node that is asked until it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,18 +47,27 @@ impl Prober {
 
     /// The asking thread. Ends when told to or when the slot is gone.
     pub fn work(&self, slot: &Slot, questions: &Questions) {
+        let mut pause = PACE;
         while !self.stop.load(Ordering::Relaxed) {
             let wanted = lock(&self.wanted).clone();
             if !wanted.is_empty() {
                 let addrs: Vec<Ipv4Addr> = wanted.iter().map(|w| w.addr).collect();
+                let asked = Instant::now();
                 match questions.ask(slot, &addrs, false, PATIENCE) {
                     Ok(answers) => lock(&self.answers).extend(wanted.into_iter().zip(answers)),
                     Err(_) => return,
                 }
+                pause = after(asked.elapsed());
             }
-            std::thread::sleep(PACE);
+            std::thread::sleep(pause);
         }
     }
+}
+
+/// How long to wait after a question that took so long. Where an answer is dear (a page that a starting JVM has to make, on a machine
+/// with much else to do) asking takes a fifth of the time, so that it does not keep the node from what it is asked for.
+fn after(took: Duration) -> Duration {
+    (took * 4).clamp(PACE, SLOWEST)
 }
 
 /// Ends [`Prober::work`] when it goes out of scope, on a panic too.
@@ -76,6 +86,14 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dear_answers_are_asked_for_less_often() {
+        for (took, want) in [(0, 20), (5, 20), (25, 100), (50, 200), (1000, 200)] {
+            let ms = Duration::from_millis;
+            assert_eq!(after(ms(took)), ms(want), "{took} ms");
+        }
+    }
 
     #[test]
     fn a_panic_in_the_scope_ends_the_asking() {

@@ -10,6 +10,14 @@ use std::time::Duration;
 /// Port of the first node, step to the next node's, text sent.
 type Kind = (u16, u16, String);
 
+/// What one node is asked: the first is whether it is ready; equal questions are one.
+#[derive(Debug)]
+struct Asked {
+    kinds: Vec<Kind>,
+    role: Option<usize>,
+    stable: Option<usize>,
+}
+
 /// What one node answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeAnswer {
@@ -25,7 +33,8 @@ pub(super) struct NodeAnswer {
 /// The probes of a target with their patterns compiled.
 #[derive(Clone, Debug)]
 pub(super) struct Questions {
-    ready: (Probe, Regex),
+    /// By node: groups may have their own.
+    ready: Vec<(Probe, Regex)>,
     role: Option<(Probe, Regex)>,
     stable: Option<(Stable, Regex)>,
     pub lead: String,
@@ -35,7 +44,14 @@ impl Questions {
     pub fn new(target: &Target) -> Result<Self, RunError> {
         let compile = |r: &str| Regex::new(r).map_err(|e| RunError::io("a probe's pattern", e));
         Ok(Questions {
-            ready: (target.ready.clone(), compile(&target.ready.expect)?),
+            ready: target
+                .nodes()
+                .iter()
+                .map(|n| {
+                    let probe = target.ready_of(n.group).clone();
+                    Ok((probe.clone(), compile(&probe.expect)?))
+                })
+                .collect::<Result<_, RunError>>()?,
             role: match &target.role {
                 Some(p) => Some((p.clone(), compile(&p.expect)?)),
                 None => None,
@@ -56,8 +72,36 @@ impl Questions {
         stable: bool,
         timeout: Duration,
     ) -> Result<Vec<NodeAnswer>, RunError> {
-        let ready = &self.ready.0;
-        let mut kinds: Vec<Kind> = vec![(ready.port, ready.port_step, ready.send.clone())];
+        let first = slot.node_addr(0);
+        let mut probes = Vec::new();
+        let asked: Vec<Asked> = nodes
+            .iter()
+            .map(|addr| {
+                let asked = self.of(before(first, *addr), stable);
+                probes.extend(asked.kinds.iter().map(|(port, step, send)| TextProbe {
+                    addr: *addr,
+                    port: port_of(*port, *step, first, *addr),
+                    send: send.clone(),
+                }));
+                asked
+            })
+            .collect();
+        let answers = slot
+            .probe(probes, timeout)
+            .map_err(|e| RunError::Slot(e.to_string()))?;
+        let mut answers = answers.as_slice();
+        let mut judged = Vec::new();
+        for (addr, asked) in nodes.iter().zip(&asked) {
+            let (own, others) = answers.split_at(asked.kinds.len().min(answers.len()));
+            answers = others;
+            judged.push(self.judge(before(first, *addr), own, asked));
+        }
+        Ok(judged)
+    }
+
+    /// What the node with this index is asked.
+    fn of(&self, node: usize, stable: bool) -> Asked {
+        let mut kinds: Vec<Kind> = Vec::new();
         let mut kind = |asked: Kind| -> usize {
             match kinds.iter().position(|k| *k == asked) {
                 Some(i) => i,
@@ -67,43 +111,29 @@ impl Questions {
                 }
             }
         };
-        let role_kind = self
+        if let Some((p, _)) = self.ready.get(node) {
+            kind((p.port, p.port_step, p.send.clone()));
+        }
+        let role = self
             .role
             .as_ref()
             .map(|(p, _)| kind((p.port, p.port_step, p.send.clone())));
-        let stable_kind = self
+        let stable = self
             .stable
             .as_ref()
             .filter(|_| stable)
             .map(|(s, _)| kind((s.port, s.port_step, s.send.clone())));
-        let first = slot.node_addr(0);
-        let per = kinds.len();
-        let probes: Vec<TextProbe> = nodes
-            .iter()
-            .flat_map(|addr| {
-                kinds.iter().map(|(port, step, send)| TextProbe {
-                    addr: *addr,
-                    port: port_of(*port, *step, first, *addr),
-                    send: send.clone(),
-                })
-            })
-            .collect();
-        let answers = slot
-            .probe(probes, timeout)
-            .map_err(|e| RunError::Slot(e.to_string()))?;
-        Ok(answers
-            .chunks(per)
-            .map(|a| self.judge(a, role_kind, stable_kind))
-            .collect())
+        Asked {
+            kinds,
+            role,
+            stable,
+        }
     }
 
-    fn judge(
-        &self,
-        answers: &[ProbeAnswer],
-        role_kind: Option<usize>,
-        stable_kind: Option<usize>,
-    ) -> NodeAnswer {
-        let first = &answers[0];
+    fn judge(&self, node: usize, answers: &[ProbeAnswer], asked: &Asked) -> NodeAnswer {
+        let (Some(first), Some((probe, regex))) = (answers.first(), self.ready.get(node)) else {
+            return NodeAnswer::default();
+        };
         let said = match &first.error {
             Some(e) => e.clone(),
             None => first.text.lines().next().unwrap_or_default().to_owned(),
@@ -112,15 +142,14 @@ impl Questions {
             let answer = answers.get(kind?).filter(|a| a.connected)?;
             Some(regex?.captures(&answer.text)?.get(1)?.as_str().to_owned())
         };
-        let (probe, regex) = &self.ready;
         // A server may reset the connection after its answer: what was read counts.
         let ready = first.connected
             && (probe.send.is_empty() || first.error.as_deref() != Some("timeout"))
             && regex.is_match(&first.text);
         NodeAnswer {
             ready,
-            role: capture(role_kind, self.role.as_ref().map(|(_, r)| r)),
-            equal: capture(stable_kind, self.stable.as_ref().map(|(_, r)| r))
+            role: capture(asked.role, self.role.as_ref().map(|(_, r)| r)),
+            equal: capture(asked.stable, self.stable.as_ref().map(|(_, r)| r))
                 .map(|text| shifted(&text, self.stable.as_ref().map_or(0, |(s, _)| s.equal_bits))),
             t_ns: first.t_ns,
             said,
@@ -156,9 +185,14 @@ impl Questions {
     }
 }
 
-/// The port of one node: nodes have consecutive addresses, so the address says which of them it is.
+/// How many nodes come before this one: nodes have consecutive addresses, so the address says which of them it is.
+fn before(first: Ipv4Addr, addr: Ipv4Addr) -> usize {
+    usize::from(addr.octets()[3].saturating_sub(first.octets()[3]))
+}
+
+/// The port of one node.
 fn port_of(port: u16, step: u16, first: Ipv4Addr, addr: Ipv4Addr) -> u16 {
-    let before = u16::from(addr.octets()[3].saturating_sub(first.octets()[3]));
+    let before = u16::try_from(before(first, addr)).unwrap_or(0);
     port.saturating_add(step.saturating_mul(before))
 }
 
@@ -187,7 +221,7 @@ mod tests {
             timeout: Duration::from_secs(1),
         };
         Questions {
-            ready: (probe.clone(), Regex::new("Mode: ").unwrap()),
+            ready: vec![(probe.clone(), Regex::new("Mode: ").unwrap())],
             role: Some((probe, Regex::new("Mode: (\\w+)").unwrap())),
             stable: Some((
                 Stable {
@@ -222,9 +256,26 @@ mod tests {
     }
 
     #[test]
+    fn each_group_may_have_a_question_of_its_own() {
+        let mut q = questions();
+        let mut own = q.ready[0].clone();
+        own.0.port = 8485;
+        own.0.send = String::new();
+        own.1 = Regex::new("").unwrap();
+        q.ready.push(own);
+        // (node, kinds asked, role's among them, ready by an answer without words)
+        for (node, kinds, role, ready) in [(0, 1, 0, false), (1, 2, 1, true)] {
+            let asked = q.of(node, true);
+            assert_eq!((asked.kinds.len(), asked.role), (kinds, Some(role)));
+            let answers = vec![answer(""); kinds];
+            assert_eq!(q.judge(node, &answers, &asked).ready, ready, "{node}");
+        }
+    }
+
+    #[test]
     fn answers_are_judged() {
         let q = questions();
-        let says = |t: &str| q.judge(&[answer(t)], Some(0), Some(0));
+        let says = |t: &str| q.judge(0, &[answer(t)], &q.of(0, true));
         let l = says("Zxid: 0x100000007\nMode: leader");
         let f = says("Zxid: 0x100000009\nMode: follower");
         let old = says("Zxid: 0x9\nMode: follower");

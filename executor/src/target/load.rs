@@ -1,6 +1,7 @@
 //! target.toml into a [`Target`]: bases merged, `--version` and `--paper` applied, every key checked.
 
 use super::dict::Dictionary;
+use super::image::image;
 use super::section::{Origins, Section, TargetError, read_table};
 use super::{EpochFile, Group, JarSource, Probe, Stable, Target, Workload};
 use std::collections::BTreeMap;
@@ -182,6 +183,10 @@ pub fn load_target(
             options,
         }
     };
+    let image = match top.opt_table("image")? {
+        None => None,
+        Some(s) => Some(image(s, &groups)?),
+    };
     let definite = match top.opt_table("errors")? {
         None => Vec::new(),
         Some(mut s) => {
@@ -259,6 +264,7 @@ pub fn load_target(
         exclude,
         dictionary,
         groups,
+        image,
         ready,
         role,
         lead,
@@ -399,6 +405,15 @@ fn groups(
         let jvm = s.strings("jvm")?;
         let args = s.strings("args")?;
         let main = s.opt_string("main")?;
+        let class_path = s.strings("class_path")?;
+        let ready = match s.opt_table("ready")? {
+            None => None,
+            Some(mut r) => {
+                let p = probe(&mut r)?;
+                r.end()?;
+                Some(p)
+            }
+        };
         let files: Vec<(String, PathBuf)> = match s.opt_table("files")? {
             None => Vec::new(),
             Some(mut f) => {
@@ -439,6 +454,8 @@ fn groups(
             jvm,
             args,
             main,
+            class_path,
+            ready,
             files,
         });
     }

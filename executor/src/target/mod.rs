@@ -6,6 +6,7 @@
 mod dict;
 mod expand;
 mod find;
+mod image;
 mod load;
 mod section;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod tests;
 pub use dict::{Dictionary, Hook, RoleFrame};
 pub use expand::expand;
 pub use find::{TargetSummary, find_target, list_targets, target_folders};
+pub use image::{Image, ImageStep, Place};
 pub use load::load_target;
 pub use section::TargetError;
 
@@ -50,6 +52,9 @@ pub struct Target {
     pub exclude: Vec<String>,
     pub dictionary: Dictionary,
     pub groups: Vec<Group>,
+    /// Data that every run starts with, made once; none = nodes start with empty folders.
+    pub image: Option<Image>,
+    /// Of all groups that have no own.
     pub ready: Probe,
     /// How a node's role is asked for; none = the target has no roles.
     pub role: Option<Probe>,
@@ -83,6 +88,10 @@ pub struct Group {
     pub args: Vec<String>,
     /// Main class of this group; the target's when absent.
     pub main: Option<String>,
+    /// Folders after the jars on the class path; `${…}` as in `args`.
+    pub class_path: Vec<String>,
+    /// When a node of this group is ready; the target's [ready] when absent.
+    pub ready: Option<Probe>,
     /// (path below the node's folder, template in conf/).
     pub files: Vec<(String, PathBuf)>,
 }
@@ -196,6 +205,15 @@ impl Target {
             session_ms: clock("session_ms"),
             lead_role: self.lead.clone(),
         }
+    }
+
+    /// What a node is asked to see whether it is ready.
+    #[must_use]
+    pub fn ready_of(&self, group: usize) -> &Probe {
+        self.groups
+            .get(group)
+            .and_then(|g| g.ready.as_ref())
+            .unwrap_or(&self.ready)
     }
 
     /// A file of the target's folder, or of its base's.

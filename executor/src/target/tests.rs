@@ -390,7 +390,7 @@ fn the_targets_of_the_repository_can_be_read() {
         seen.push(t.name);
     }
     seen.sort();
-    for name in ["canary", "canary-fixed", "ratis", "zookeeper"] {
+    for name in ["canary", "canary-fixed", "hdfs", "ratis", "zookeeper"] {
         assert!(
             seen.iter().any(|s| s == name),
             "{name} is not among {seen:?}"
@@ -436,5 +436,129 @@ fn what_zookeeper_must_never_say() {
         ),
     ] {
         assert_eq!(says(line), fatal, "{line}");
+    }
+}
+
+const IMAGE: &str = r#"
+[group.alpha.ready]
+port = 9
+[image]
+keep = ["data"]
+timeout_ms = 9000
+[[image.step]]
+start = "alpha"
+[[image.step]]
+run = "z1"
+main = "toy.Format"
+args = ["-format", "${node.dir}"]
+[[image.step]]
+copy = "z1/data"
+to = "z2/data"
+"#;
+
+#[test]
+fn an_image_and_what_a_group_is_asked() {
+    let t = load(&folder(GOOD), "toy").unwrap();
+    assert_eq!((t.image.is_none(), t.ready_of(1).port), (true, 7));
+    let t = load(&folder(&format!("{GOOD}{IMAGE}")), "toy").unwrap();
+    assert_eq!((t.ready_of(0).port, t.ready_of(1).port), (7, 9));
+    let image = t.image.unwrap();
+    assert_eq!((image.timeout.as_millis(), image.keep.len()), (9000, 1));
+    let place = |node: &str| Place {
+        node: node.into(),
+        path: "data".into(),
+    };
+    assert_eq!(
+        image.steps,
+        [
+            ImageStep::Start {
+                group: "alpha".into()
+            },
+            ImageStep::Run {
+                node: "z1".into(),
+                main: Some("toy.Format".into()),
+                args: vec!["-format".into(), "${node.dir}".into()],
+            },
+            ImageStep::Copy {
+                from: place("z1"),
+                to: place("z2")
+            },
+        ]
+    );
+    // (what is replaced, by what, key named, value or problem named, remedy named)
+    for (from, to, key, problem, remedy) in [
+        (
+            "keep = [\"data\"]",
+            "keep = []",
+            "image.keep",
+            "empty",
+            "keep = ",
+        ),
+        (
+            "keep = [\"data\"]",
+            "keep = [\"../x\"]",
+            "image.keep",
+            "`../x` leaves",
+            "below",
+        ),
+        (
+            "start = \"alpha\"",
+            "start = \"beta\"",
+            "image.step[1].start",
+            "`beta` is no group",
+            "zeta",
+        ),
+        (
+            "run = \"z1\"",
+            "run = \"z3\"",
+            "image.step[2].run",
+            "`z3` is no node",
+            "z1, z2, a1",
+        ),
+        (
+            "to = \"z2/data\"",
+            "",
+            "image.step[3].to",
+            "missing",
+            "<node>",
+        ),
+        (
+            "\"z2/data\"",
+            "\"z2\"",
+            "image.step[3].to",
+            "`z2` is no path",
+            "below its folder",
+        ),
+        (
+            "start = \"alpha\"",
+            "",
+            "image.step[1].start",
+            "not the one thing",
+            "copy = ",
+        ),
+        (
+            "start = \"alpha\"",
+            "start = \"alpha\"\nrun = \"z1\"",
+            "image.step[1].start",
+            "not the one thing",
+            "one of",
+        ),
+        (
+            "[group.alpha.ready]\nport = 9",
+            "[group.alpha.ready]\nprot = 9",
+            "group.alpha.ready.port",
+            "missing",
+            "port = ",
+        ),
+    ] {
+        let e = load(
+            &folder(&format!("{GOOD}{}", IMAGE.replacen(from, to, 1))),
+            "toy",
+        )
+        .expect_err(key)
+        .to_string();
+        for part in ["target.toml", &format!("`{key}`"), problem, remedy] {
+            assert!(e.contains(part), "`{part}` is not in: {e}");
+        }
     }
 }

@@ -17,7 +17,7 @@ pub(super) type Blank = fn(name: &str) -> Option<Range<u64>>;
 ///
 /// # Errors
 /// With the path that failed.
-pub(super) fn tree(from: &Path, to: &Path, without: &[&str]) -> io::Result<()> {
+pub(in crate::run) fn tree(from: &Path, to: &Path, without: &[&str]) -> io::Result<()> {
     fs::create_dir_all(to).map_err(|e| at(to, &e))?;
     for entry in fs::read_dir(from).map_err(|e| at(from, &e))? {
         let entry = entry.map_err(|e| at(from, &e))?;

@@ -4,7 +4,7 @@
 //! the keeper, so that they are gone when Warren is, however it ends. Making and restoring have a file each; nothing here
 //! decides which run starts from which snapshot.
 
-mod copy;
+pub(super) mod copy;
 mod make;
 mod restore;
 

@@ -67,10 +67,7 @@ public final class Client {
             return session;
         }
         int from = server == null ? index - 1 : server.index;
-        Node next = null;
-        for (int i = 1; i <= run.nodes.size() && (next == null || !next.alive()); i++) {
-            next = run.nodes.get(Math.floorMod(from + i, run.nodes.size()));
-        }
+        Node next = next(from);
         if (session != null) {
             // Remembered before the try, so that the next one goes to the next server.
             server = next;
@@ -87,6 +84,24 @@ public final class Client {
         }
         server = next;
         return open(next, timeoutMs);
+    }
+
+    /** The first living server after this index, else the first one; only nodes that serve clients. */
+    private Node next(int from) {
+        Node first = null;
+        for (int i = 1; i <= run.nodes.size(); i++) {
+            Node node = run.nodes.get(Math.floorMod(from + i, run.nodes.size()));
+            if (run.driver.serves(node)) {
+                if (node.alive()) {
+                    return node;
+                }
+                first = first == null ? node : first;
+            }
+        }
+        if (first == null) {
+            throw new IllegalStateException("no node serves clients");
+        }
+        return first;
     }
 
     /** Another server has taken over the open session. */

@@ -9,6 +9,11 @@ public abstract class Driver {
     /** The port clients connect to, on every node. */
     public abstract int port();
 
+    /** Whether clients open sessions at this node: in a system of several groups some are only its inside. */
+    public boolean serves(Node node) {
+        return true;
+    }
+
     /** Opens a session at one server. Throws when it cannot be had in time; must leave nothing behind then. */
     public abstract Session open(Client client, Node at, long timeoutMs) throws Exception;
 

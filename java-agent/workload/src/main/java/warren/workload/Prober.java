@@ -36,7 +36,7 @@ final class Prober {
         while (!stopped) {
             for (final Node node : run.nodes) {
                 final long incarnation = node.incarnation();
-                if (node.alive() && incarnation > seen[node.index]) {
+                if (node.alive() && incarnation > seen[node.index] && run.driver.serves(node)) {
                     seen[node.index] = incarnation;
                     Runner.start("probe-" + node.name, () -> knock(node, incarnation));
                 }

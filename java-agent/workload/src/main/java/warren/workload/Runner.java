@@ -430,6 +430,9 @@ public final class Runner {
         final long limit = began + serveMs * 1_000_000L;
         List<Thread> threads = new ArrayList<>();
         for (final Node node : alive()) {
+            if (!driver.serves(node)) {
+                continue;
+            }
             final Client client = extra("serve-" + phase + "-" + node.name);
             threads.add(start(client.name, () -> {
                 String failure = until(limit, node, () -> {
