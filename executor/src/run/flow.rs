@@ -374,14 +374,14 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             let name = self.drive.cluster.nodes[i].name.clone();
             self.drive.controller.healed(&name);
         }
-        if self.stable("heal")? == Went::Ends {
+        if self.stable("heal", false)? == Went::Ends {
             return Ok(Went::Ends);
         }
         self.command(Command::Healed, Phase::Heal)
     }
 
-    /// Waits until the cluster is stable. That it does not become so in time is recorded, and the questions are still asked.
-    fn stable(&mut self, what: &str) -> Result<Went, RunError> {
+    /// Waits until the cluster is stable; `again`: all of it was started anew. That it does not become so in time is recorded, and the questions are still asked.
+    fn stable(&mut self, what: &str, again: bool) -> Result<Went, RunError> {
         let longest = self
             .drive
             .cluster
@@ -390,9 +390,16 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             .map(|c| c.until.saturating_sub(c.since))
             .max()
             .unwrap_or(0);
-        // A system that may be away for longer by its own timeouts is not late before.
-        let own = self.drive.cluster.prepared.target().clock.get("serve_ms");
-        let own = own.map_or(0, |ms| u64::try_from(*ms).unwrap_or(0) * MS);
+        let target = self.drive.cluster.prepared.target();
+        // A system that may be away for longer by its own timeouts is not late before, and one that was killed as a whole starts from
+        // cold.
+        let own = match again {
+            true => u64::try_from(target.ready.timeout.as_nanos()).unwrap_or(0),
+            false => target
+                .clock
+                .get("serve_ms")
+                .map_or(0, |ms| u64::try_from(*ms).unwrap_or(0) * MS),
+        };
         let patience = (2 * longest + 5_000 * MS).max(10_000 * MS).max(own);
         let until = (self.drive.now() + patience).min(self.drive.deadline);
         let names: Vec<String> = self.names().iter().map(ToString::to_string).collect();
@@ -472,7 +479,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         for i in 0..self.drive.cluster.nodes.len() {
             self.drive.cluster.spawn_node(i)?;
         }
-        if self.stable("durability")? == Went::Ends {
+        if self.stable("durability", true)? == Went::Ends {
             return Ok(Went::Ends);
         }
         self.command(Command::CheckDurable, Phase::Final)
