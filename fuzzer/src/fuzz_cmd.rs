@@ -5,7 +5,10 @@ use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts};
+use crate::fuzz::{
+    self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind,
+};
+use crate::search::shapes;
 use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::{self, Ui};
 use std::path::{Path, PathBuf};
@@ -24,11 +27,21 @@ pub const COLD_SHARE: f64 = 0.15;
 /// set-up or the cluster fails.
 pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let mut options = options(args);
+    if args.without.is_some() && options.strategy != StrategyKind::Warren {
+        return Err(CliError::usage(format!(
+            "--without leaves out parts of --strategy warren, and the strategy is {}: ask for warren, or leave --without out",
+            options.strategy
+        )));
+    }
     let root = options.out.join(&options.instance);
     options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root));
     // Before a set-up that may take a minute.
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
+    options.shapes = shapes::built_in().map_err(CliError::setup)?;
+    options
+        .shapes
+        .extend(target.dictionary.shapes.iter().cloned());
     fuzz::check_main(&options)?;
     if options.resume {
         fuzz::check_resume(&options)?;
@@ -102,6 +115,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
         }
     }
     o.strategy = args.strategy;
+    o.without = args.without;
     o.faults = args.faults;
     // The paper starts every cluster anew.
     // And the classes of a start are seen at a start.

@@ -111,6 +111,9 @@ pub struct IoPoint {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pattern {
     pub node: Option<NodeName>,
+    /// Not on this node: "the next leader" is a leader that is not the one before.
+    #[serde(default)]
+    pub except: Option<NodeName>,
     pub role: Option<String>,
     /// Globs over `class.method`, to occur in this order, innermost first.
     pub frames: Vec<String>,

@@ -41,7 +41,8 @@ pub fn make_plans(
                     u8::try_from(at + 1).ok()
                 });
                 for (i, node) in nodes.iter().enumerate() {
-                    let here = p.node.as_ref().is_none_or(|n| n == node);
+                    let here = p.node.as_ref().is_none_or(|n| n == node)
+                        && p.except.as_ref() != Some(node);
                     let by_probe = match (&p.role, number) {
                         (Some(r), None) => roles.get(node) == Some(r),
                         _ => true,

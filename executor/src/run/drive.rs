@@ -589,6 +589,7 @@ pub(super) fn shown(at: &At) -> String {
         At::Pattern(p) => {
             let mut parts: Vec<String> = Vec::new();
             parts.extend(p.node.as_ref().map(ToString::to_string));
+            parts.extend(p.except.as_ref().map(|n| format!("not {n}")));
             parts.extend(p.role.as_ref().map(|r| format!("@{r}")));
             parts.extend(p.kind.map(|k| k.to_string()));
             parts.extend(p.frames.iter().cloned());

@@ -83,6 +83,7 @@ fn check_names(
         At::Joined(n) => nodes.push(n),
         At::Pattern(p) => {
             nodes.extend(&p.node);
+            nodes.extend(&p.except);
             used.extend(&p.role);
         }
         At::AtOnce => {}

@@ -5,6 +5,7 @@
 use super::section::{Origins, Section, TargetError, read_table};
 use std::fmt::Write as _;
 use std::path::Path;
+use warren_model::Shape;
 
 /// The version of the dictionary format this Warren reads.
 const DICTIONARY_VERSION: i64 = 1;
@@ -37,6 +38,8 @@ pub struct Dictionary {
     pub skips: Vec<String>,
     /// Frame globs of stacks that are background without being learned.
     pub background: Vec<String>,
+    /// What the search casts beside the shapes that Warren ships.
+    pub shapes: Vec<Shape>,
     /// For later strategies.
     pub favour: Vec<String>,
 }
@@ -95,6 +98,17 @@ impl Dictionary {
                 into.push(s.string(glob, "write a glob over class.method frames")?);
                 s.end()?;
             }
+        }
+        for s in top.tables("shape")? {
+            let shape = s.whole(|table| Shape::of_table(table).map_err(|e| e.to_string()))?;
+            if self.shapes.iter().any(|known| known.name == shape.name) {
+                return Err(top.wrong(
+                    "shape",
+                    format!("`{}` is there twice", shape.name),
+                    "give each shape a name of its own",
+                ));
+            }
+            self.shapes.push(shape);
         }
         top.end()
     }

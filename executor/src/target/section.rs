@@ -294,6 +294,20 @@ impl<'a> Section<'a> {
         Ok(out)
     }
 
+    /// The whole table, read by somebody who refuses unknown keys.
+    pub fn whole<T>(
+        mut self,
+        read: impl FnOnce(Table) -> Result<T, String>,
+    ) -> Result<T, TargetError> {
+        let table = std::mem::take(&mut self.table);
+        read(table).map_err(|problem| TargetError::Key {
+            file: self.origins.file(&self.path),
+            key: self.path.clone(),
+            problem,
+            remedy: "docs/target-toml.md, \"Shapes\", says what a shape may hold".into(),
+        })
+    }
+
     /// Refuses what nobody asked for.
     pub fn end(self) -> Result<(), TargetError> {
         match self.table.iter().next() {

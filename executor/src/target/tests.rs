@@ -126,6 +126,39 @@ fn version_paper_and_extra_dictionaries() {
 }
 
 #[test]
+fn shapes_of_dictionaries() {
+    let dir = folder(GOOD);
+    let at = dir.path().join("targets/toy");
+    let more = dir.path().join("more.dict");
+    let shape = "[[shape]]\nname = \"x\"\nnodes = { a = \"any\" }\n\
+        [[shape.fault]]\nkind = \"crash\"\nat = { node = \"$a\", kind = \"force\", n = [1, 9] }\n";
+    let read = |body: String| {
+        fs::write(&more, format!("version = 1\n{body}")).unwrap();
+        load_target(&at, None, false, std::slice::from_ref(&more))
+            .map(|t| t.dictionary.shapes)
+            .map_err(|e| e.to_string())
+    };
+    let shapes = read(shape.into()).unwrap();
+    assert_eq!(
+        (shapes[0].name.as_str(), shapes[0].faults[0].n),
+        ("x", (1, 9))
+    );
+    for (from, to, part) in [
+        ("$a", "$b", "`$b` is no node of it"),
+        ("kind = \"crash\"", "kind = \"stall\"", "`stall`"),
+        ("name = \"x\"\n", "", "name"),
+    ] {
+        let e = read(shape.replacen(from, to, 1)).unwrap_err();
+        assert!(
+            e.contains("more.dict") && e.contains("shape[1]") && e.contains(part),
+            "{e}"
+        );
+    }
+    let e = read(format!("{shape}{shape}")).unwrap_err();
+    assert!(e.contains("`x` is there twice"), "{e}");
+}
+
+#[test]
 fn a_version_that_cannot_be_is_refused() {
     let dir = folder(GOOD);
     let at = dir.path().join("targets/toy");

@@ -3,12 +3,13 @@
 //! Bytes: magic `WARNRUN` and the version digit, then zstd over postcard of [`StoredRun`]. A reader refuses another version.
 
 use crate::fuzz::FuzzError;
+use crate::search::Bounds;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use warren_model::{FaultSequence, RunRecord, Trace};
 
 /// Version of the layout.
-pub const RUN_FILE_VERSION: u8 = 1;
+pub const RUN_FILE_VERSION: u8 = 2;
 const MAGIC: &[u8; 7] = b"WARNRUN";
 /// Traces compress ten times and more even at the fastest level.
 const LEVEL: i32 = 3;
@@ -22,6 +23,8 @@ pub struct StoredRun {
     pub parent: Option<u64>,
     pub record: RunRecord,
     pub trace: Trace,
+    /// Made from the run's history, which is not kept.
+    pub bounds: Bounds,
 }
 
 impl StoredRun {
@@ -150,18 +153,19 @@ mod tests {
             parent: Some(3),
             record: product.record,
             trace: product.trace,
+            bounds: Bounds::CALM,
         };
         let path = run.write(dir.path()).unwrap();
         assert_eq!(StoredRun::read(dir.path(), 12).unwrap(), run);
 
         let mut bytes = std::fs::read(&path).unwrap();
-        bytes[7] = b'2';
+        bytes[7] = b'1';
         std::fs::write(&path, &bytes).unwrap();
         let e = StoredRun::read(dir.path(), 12).unwrap_err().to_string();
-        assert!(e.contains("version 2") && e.contains("reads 1"), "{e}");
+        assert!(e.contains("version 1") && e.contains("reads 2"), "{e}");
         std::fs::write(&path, b"hello").unwrap();
         assert!(StoredRun::read(dir.path(), 12).is_err());
-        bytes[7] = b'1';
+        bytes[7] = b'2';
         bytes.truncate(60);
         std::fs::write(&path, &bytes).unwrap();
         let e = StoredRun::read(dir.path(), 12).unwrap_err().to_string();

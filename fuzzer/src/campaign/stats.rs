@@ -2,6 +2,8 @@
 //! them. docs/campaign.md says what each means.
 
 use crate::fuzz::InjectedRates;
+use crate::search::Warren;
+use crate::search::warren::Tally;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -88,6 +90,10 @@ pub struct Figures {
     pub others_tested: u64,
     pub phase_means_ms: Vec<(String, u64)>,
     pub findings: Vec<KeptFinding>,
+    /// The parts of `warren` that are on.
+    pub parts: String,
+    /// What they have come to.
+    pub warren: Option<Warren>,
 }
 
 /// A value on one line. afl-whatsup hands each line but command_line to the shell between double quotes: nothing in one may act there.
@@ -162,6 +168,7 @@ impl Figures {
             "command_line" = self.command_line;
             "target" = self.target;
             "strategy" = self.strategy;
+            "parts" = self.parts;
             "faults" = self.faults;
             "max_faults" = self.max_faults;
             "seed" = self.seed;
@@ -203,6 +210,9 @@ impl Figures {
         for (phase, ms) in &self.phase_means_ms {
             put(&format!("mean_ms_{phase}"), ms.to_string());
         }
+        for (key, value) in self.warren.iter().flat_map(warren_lines) {
+            put(&key, value);
+        }
         for f in &self.findings {
             put(
                 &format!("finding_{:06}", f.number),
@@ -234,6 +244,35 @@ impl Figures {
     }
 }
 
+/// What shapes and havoc came to: in all, then each by its name.
+fn warren_lines(w: &Warren) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    for (kinds, kind, each) in [("shapes", "shape", &w.shapes), ("havoc", "havoc", &w.havoc)] {
+        let sum = |of: fn(&Tally) -> u64| each.values().map(of).sum::<u64>().to_string();
+        if each.is_empty() {
+            continue;
+        }
+        lines.push((format!("{kinds}_tried"), sum(|t| t.tried)));
+        lines.push((format!("{kinds}_full"), sum(|t| t.full)));
+        lines.push((format!("{kinds}_found"), sum(|t| t.found)));
+        for (name, t) in each {
+            let plain = |c: char| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_lowercase()
+                } else {
+                    '_'
+                }
+            };
+            let name: String = name.chars().map(plain).collect();
+            lines.push((
+                format!("{kind}_of_{name}"),
+                format!("{} tried, {} full, {} found", t.tried, t.full, t.found),
+            ));
+        }
+    }
+    lines
+}
+
 /// Now, as AFL's files tell times: whole seconds since 1970.
 #[must_use]
 pub fn unix_now() -> u64 {
@@ -258,6 +297,7 @@ pub fn peak_rss_mb() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::Origin;
 
     /// AFL++'s keys in its order.
     const AFL: &str = "start_time last_update run_time fuzzer_pid cycles_done cycles_wo_finds time_wo_finds execs_done execs_per_sec \
@@ -287,6 +327,13 @@ mod tests {
                 k: 2,
                 n: 3,
             }],
+            parts: "shapes,havoc".into(),
+            warren: Some({
+                let mut w = Warren::default();
+                w.tested(&Origin::Shape("leader-chase".into()), true, false);
+                w.tested(&Origin::Shape("x y".into()), false, true);
+                w
+            }),
             ..Figures::default()
         }
     }
@@ -305,6 +352,8 @@ mod tests {
         assert!(text.contains("bitmap_cvg        : 2.50%\n"));
         assert!(text.contains("one_fault_full_pct: 87.5%\n"));
         assert!(text.contains("not_injected_silence: 5\n"));
+        assert!(text.contains("shapes_tried      : 2\n") && !text.contains("havoc_tried"));
+        assert!(text.contains("shape_of_leader_chase: 1 tried, 1 full, 0 found\n"));
         assert!(text.contains("finding_000000    : 1f2e3d4c safety replicas 2/3\n"));
         let mut sorted = keys.clone();
         sorted.sort_unstable();

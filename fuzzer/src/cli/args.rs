@@ -4,6 +4,7 @@
 //! where they are used. Verbs that are not there yet stand nowhere here.
 
 use crate::fuzz::{FaultSet, Slots, StrategyKind};
+use crate::search::Without;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -143,9 +144,12 @@ pub struct FuzzArgs {
     /// Limit of one run (default: 20 s or five median fault-free runs, whichever is longer)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
-    /// Search strategy: crashfuzz or random-points
+    /// Search strategy: crashfuzz, warren (crashfuzz's queue with shapes, havoc, strata and symmetry), or random-points
     #[arg(long, value_name = "NAME", default_value = "crashfuzz")]
     pub strategy: StrategyKind,
+    /// Parts of `warren` to leave out: any of shapes, havoc, strata, symmetry
+    #[arg(long, value_name = "PART[,PART...]")]
+    pub without: Option<Without>,
     /// Faults to draw: any of crash, reboot, partition
     #[arg(long, value_name = "LIST", default_value = "crash,reboot,partition")]
     pub faults: FaultSet,
@@ -417,6 +421,24 @@ mod tests {
             &["warren", "fuzz", "x", "-t", "5"],
             &["warren", "fuzz", "x", "--faults", "stall"],
             &["warren", "fuzz", "x", "--strategy", "best"],
+            &[
+                "warren",
+                "fuzz",
+                "x",
+                "--strategy",
+                "warren",
+                "--without",
+                "state",
+            ],
+            &[
+                "warren",
+                "fuzz",
+                "x",
+                "--strategy",
+                "warren",
+                "--without",
+                "",
+            ],
             &["warren", "fuzz", "x", "--level", "4"],
             &["warren", "fuzz", "x", "-M", "a", "-S", "b"],
             &["warren", "fuzz", "x", "-S", "a/b"],

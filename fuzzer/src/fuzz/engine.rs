@@ -14,7 +14,7 @@ use super::{SharedSnapshot, State, StrategyKind};
 use crate::campaign::state::{Lock, Store};
 use crate::campaign::{Folder, StoredRun, sync_file};
 use crate::search::children::serving_since;
-use crate::search::{NextRun, Queue, SearchScheduler, XoRand};
+use crate::search::{NextRun, Queue, SearchScheduler, Warren, XoRand};
 use libafl::corpus::{Corpus, InMemoryCorpus};
 use libafl::events::SimpleEventManager;
 use libafl::executors::{Executor, HasObservers};
@@ -108,6 +108,7 @@ where
         &mut objective,
     )?;
     state.add_metadata(Queue::default());
+    state.add_metadata(Warren::default());
     state.add_metadata(NextRun::default());
     match saved {
         Some((store, whole)) => resume(&mut session, &mut state, &mut executor, store, whole)?,
@@ -118,8 +119,8 @@ where
     }
     Folder::create(&session.options, seed)?;
     mark_main(&session.options, &session.folder)?;
-    let scheduler =
-        SearchScheduler::new(session.options.strategy, session.options.starts.cold_share);
+    let o = &session.options;
+    let scheduler = SearchScheduler::new(o.strategy, o.parts(), o.starts.cold_share);
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
 

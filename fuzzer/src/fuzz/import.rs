@@ -6,11 +6,11 @@
 //! coverage or not. One that fails goes the way of every failing run. None is dropped in silence: what did not match is told with what
 //! came nearest, and tried again.
 
+use super::State;
 use super::drive::Drive;
 use super::saved::Job;
 use super::session::{Session, describe};
 use super::stage::{DURABLE_EVERY, identity};
-use super::{State, StrategyKind};
 use crate::search::{Queue, queue::MAX_TRIES};
 use crate::seeds::{SeedFile, near_lines, nearest, needs_kernel};
 use libafl::HasMetadata;
@@ -224,7 +224,7 @@ impl Session {
         if self.seeds.waiting.is_empty() {
             return None;
         }
-        let exhausted = self.options.strategy == StrategyKind::CrashFuzz
+        let exhausted = self.options.strategy.has_queue()
             && state
                 .metadata_map()
                 .get::<Queue>()

@@ -11,7 +11,7 @@ use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
 use crate::search::children::serving_since;
 use crate::search::queue::Kept;
-use crate::search::{Drawing, Queue, Seed};
+use crate::search::{Bounds, Drawing, Queue, Seed};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
@@ -36,17 +36,19 @@ pub fn drawing<'a, E: Drive>(
             CutHow::Throw
         },
         salt: session.seed,
+        parts: session.options.parts(),
     }
 }
 
 /// A run as children see it; `None` without matched faults.
 #[must_use]
-pub fn seed_of<'a>(record: &'a RunRecord, trace: &'a Trace) -> Option<Seed<'a>> {
+pub fn seed_of<'a>(record: &'a RunRecord, trace: &'a Trace, bounds: Bounds) -> Option<Seed<'a>> {
     Some(Seed {
         trace,
         matched: record.matched.as_ref()?,
         exits: &record.exits,
         serving_ns: serving_since(record),
+        bounds,
     })
 }
 
@@ -64,9 +66,9 @@ pub fn test_stacks(trace: &Trace) -> BTreeSet<StackId> {
 /// The stacks that are no recovery for a child of this job's seed run: those of its seed run; of the fault-free run: of all
 /// learning runs.
 pub fn parent_stacks(session: &Session, job: &Job) -> Result<BTreeSet<StackId>, FuzzError> {
-    match &job.pick {
-        Some(p) if job.sequence.faults.len() > 1 => {
-            let parent = StoredRun::read(&session.folder.runs(), p.seed)?;
+    match job.seed_run() {
+        Some(seed) if job.sequence.faults.len() > 1 => {
+            let parent = StoredRun::read(&session.folder.runs(), seed)?;
             Ok(test_stacks(&parent.trace))
         }
         _ => Ok(session.fault_free_stacks.clone()),
@@ -120,16 +122,21 @@ pub fn unknown_slots(state: &State, map: &[u8]) -> Vec<u32> {
 }
 
 /// A kept run's classes join the queue.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a kept run, and what is known around it"
+)]
 pub fn add_seed(
     state: &mut State,
     id: u64,
     record: &RunRecord,
     trace: &Trace,
+    bounds: Bounds,
     info: &KeptInfo,
     drawing: &Drawing<'_>,
     parent: &BTreeSet<StackId>,
 ) -> Result<(), FuzzError> {
-    let Some(seed) = seed_of(record, trace) else {
+    let Some(seed) = seed_of(record, trace, bounds) else {
         return Ok(());
     };
     let classes = seed.classes(drawing);

@@ -8,6 +8,7 @@ mod counts;
 mod drive;
 mod engine;
 mod import;
+mod job;
 mod kept;
 mod learn;
 mod minimise;

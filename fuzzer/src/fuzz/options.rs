@@ -2,6 +2,7 @@
 
 use crate::campaign::Environment;
 use crate::fuzz::SharedSnapshot;
+use crate::search::{Parts, Without};
 use crate::seeds::SeedFile;
 use std::fmt;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use warren_model::{Shape, ids::fnv1a};
 
 /// A search strategy (docs/search.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +18,21 @@ pub enum StrategyKind {
     /// The paper, faithfully.
     #[default]
     CrashFuzz,
+    /// The same queue with shapes, havoc, strata and symmetry.
+    Warren,
     /// Baseline: number, kinds and points drawn; no corpus, no feedback.
     RandomPoints,
+}
+
+impl StrategyKind {
+    /// It picks children of kept runs; else it draws each sequence anew.
+    #[must_use]
+    pub fn has_queue(self) -> bool {
+        match self {
+            StrategyKind::CrashFuzz | StrategyKind::Warren => true,
+            StrategyKind::RandomPoints => false,
+        }
+    }
 }
 
 /// Which kinds of faults may be drawn (`--faults crash,reboot,partition`).
@@ -115,6 +130,10 @@ pub struct FuzzOptions {
     /// `-i`: sequences to begin with, checked against the target already.
     pub seeds: Vec<SeedFile>,
     pub strategy: StrategyKind,
+    /// `--without`: only for `warren`.
+    pub without: Option<Without>,
+    /// For `warren`: those that ship, and those of the target's dictionaries.
+    pub shapes: Vec<Shape>,
     pub starts: Starts,
     pub slots: Slots,
     pub faults: FaultSet,
@@ -306,8 +325,11 @@ impl FromStr for StrategyKind {
     fn from_str(s: &str) -> Result<Self, String> {
         match s {
             "crashfuzz" => Ok(StrategyKind::CrashFuzz),
+            "warren" => Ok(StrategyKind::Warren),
             "random-points" => Ok(StrategyKind::RandomPoints),
-            other => Err(format!("`{other}` is neither crashfuzz nor random-points")),
+            other => Err(format!(
+                "`{other}` is none of crashfuzz, warren, random-points"
+            )),
         }
     }
 }
@@ -316,12 +338,32 @@ impl fmt::Display for StrategyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             StrategyKind::CrashFuzz => "crashfuzz",
+            StrategyKind::Warren => "warren",
             StrategyKind::RandomPoints => "random-points",
         })
     }
 }
 
 impl FuzzOptions {
+    /// The parts of `warren` that are on; none for other strategies.
+    #[must_use]
+    pub fn parts(&self) -> Parts {
+        match self.strategy {
+            StrategyKind::Warren => self.without.map_or(Parts::ALL, |w| w.0),
+            StrategyKind::CrashFuzz | StrategyKind::RandomPoints => Parts::NONE,
+        }
+    }
+
+    /// Which shapes are drawn: how many, and a hash of what they say.
+    #[must_use]
+    pub fn shapes_identity(&self) -> String {
+        if !self.parts().shapes {
+            return "none".into();
+        }
+        let said = fnv1a(format!("{:?}", self.shapes).as_bytes());
+        format!("{} ({:08x})", self.shapes.len(), said as u32)
+    }
+
     /// Options with every default, for a target and an output folder.
     #[must_use]
     pub fn new(target: &str, out: impl Into<PathBuf>) -> Self {
@@ -333,6 +375,8 @@ impl FuzzOptions {
             look_every: LOOK_EVERY,
             seeds: Vec::new(),
             strategy: StrategyKind::default(),
+            without: None,
+            shapes: Vec::new(),
             starts: Starts::COLD,
             slots: Slots::Exactly(1),
             faults: FaultSet::default(),

@@ -12,7 +12,7 @@ use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Opened, STATE_VERSION, Store, hook, tidy};
 use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
 use crate::search::queue::Change;
-use crate::search::{Pick, Queue, XoRand};
+use crate::search::{Origin, Pick, Queue, Warren, XoRand};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId, Testcase};
 use libafl::state::{HasCorpus, HasExecutions, HasRand};
@@ -33,6 +33,9 @@ const BYTES: u64 = 16 << 20;
 pub struct Job {
     pub sequence: FaultSequence,
     pub pick: Option<Pick>,
+    pub origin: Origin,
+    /// Its identity by symmetry, where that is asked.
+    pub twin: Option<u64>,
     pub why: String,
     pub durable: bool,
     /// What the next run of it is.
@@ -45,12 +48,32 @@ pub struct Job {
     pub lines: Vec<String>,
 }
 
+impl Job {
+    /// The kept run that it was made from.
+    #[must_use]
+    pub fn seed_run(&self) -> Option<u64> {
+        match &self.origin {
+            Origin::Havoc { seed, .. } => Some(*seed),
+            Origin::Ordinary | Origin::Shape(_) => self.pick.as_ref().map(|p| p.seed),
+        }
+    }
+
+    /// What it is looked up by among the sequences tested.
+    pub fn identities(&self) -> impl Iterator<Item = u64> {
+        [super::stage::identity(&self.sequence)]
+            .into_iter()
+            .chain(self.twin)
+    }
+}
+
 impl Default for Job {
     /// A first run of nothing.
     fn default() -> Self {
         Job {
             sequence: FaultSequence::empty(""),
             pick: None,
+            origin: Origin::Ordinary,
+            twin: None,
             why: String::new(),
             durable: false,
             role: RunRole::Fuzz,
@@ -116,6 +139,7 @@ pub struct Now {
     pub under_way: Vec<Job>,
     pub owed: Option<Owed>,
     pub seeds: Seeds,
+    pub warren: Warren,
     /// The other instances that have a share of the common children.
     pub sharing: BTreeSet<String>,
     pub redo: Redo,
@@ -246,6 +270,8 @@ pub fn identity(options: &FuzzOptions) -> Identity {
         identity.put(name, value);
     }
     identity.put("strategy", options.strategy);
+    identity.put("parts", options.parts());
+    identity.put("shapes", options.shapes_identity());
     identity.put("--faults", options.faults);
     identity.put("--max-faults", options.max_faults);
     identity
@@ -378,6 +404,7 @@ impl Session {
         state.add_metadata(whole.matched);
         state.add_metadata(whole.slots);
         state.add_metadata(now.bugs);
+        state.add_metadata(now.warren);
         {
             let mut judge = judge.lock().unwrap_or_else(PoisonError::into_inner);
             let rules = judge.rules().clone();
@@ -468,6 +495,11 @@ impl Session {
             under_way: self.unfinished(),
             owed: self.owed.clone(),
             seeds: self.seeds.clone(),
+            warren: state
+                .metadata_map()
+                .get::<Warren>()
+                .cloned()
+                .unwrap_or_default(),
             sharing: self.instances.sharing.clone(),
             redo: self.redo.clone(),
         }

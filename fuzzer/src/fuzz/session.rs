@@ -13,16 +13,18 @@ use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
 use crate::campaign::{Figures, Folder, KeptFinding, RunLine, RunRole, folder};
-use crate::search::Queue;
+use crate::search::shapes::Ground;
+use crate::search::{Queue, Warren};
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::state::{HasCorpus, HasExecutions};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots};
-use warren_model::{FaultSequence, Trace};
+use warren_model::{FaultSequence, Pattern, Trace};
 
 /// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
 pub const STOPPED: &str = "stopped";
@@ -46,6 +48,8 @@ pub struct Session {
     pub root: Trace,
     /// When its first node served.
     pub root_serving_ns: Option<u64>,
+    /// What shapes are cast on, by the id of the root that was read for it.
+    pub grounds: BTreeMap<u64, Rc<Ground>>,
     /// Given by `-i`.
     pub seeds: Seeds,
     /// Hashes of the sequences tested: two seed runs may have a child in common.
@@ -122,6 +126,7 @@ impl Session {
             fault_free_stacks: BTreeSet::new(),
             root: Trace::default(),
             root_serving_ns: None,
+            grounds: BTreeMap::new(),
             seeds,
             tested: BTreeSet::new(),
             max_classes,
@@ -378,6 +383,8 @@ impl Session {
             others_tested: self.instances.others.values().map(|o| o.tested).sum(),
             phase_means_ms: c.phase_means(),
             findings: self.findings.clone(),
+            parts: self.options.parts().to_string(),
+            warren: state.metadata_map().get::<Warren>().cloned(),
         }
     }
 
@@ -504,18 +511,41 @@ pub fn describe(sequence: &FaultSequence, trace: &Trace) -> Vec<String> {
                     p.place,
                     p.n
                 ),
-                At::Pattern(p) => format!(
-                    "{kind} {} at {} n={}",
-                    p.role.as_deref().unwrap_or("any node"),
-                    p.stack
-                        .map_or_else(|| p.frames.join(" < "), |s| trace.label(s)),
-                    p.n
-                ),
+                At::Pattern(p) => {
+                    format!("{kind} {} at {} n={}", where_at(p), what_at(p, trace), p.n)
+                }
                 At::AtOnce => format!("{kind} at once"),
                 At::Joined(n) => format!("{kind} when {n} has joined"),
             }
         })
         .collect()
+}
+
+/// Which nodes a pattern means.
+fn where_at(p: &Pattern) -> String {
+    let node = p.node.as_ref().map(ToString::to_string);
+    let except = p.except.as_ref().map(|n| format!("not {n}"));
+    let said: Vec<String> = p
+        .role
+        .clone()
+        .into_iter()
+        .chain(node)
+        .chain(except)
+        .collect();
+    if said.is_empty() {
+        "any node".into()
+    } else {
+        said.join(" ")
+    }
+}
+
+/// What a pattern means there.
+fn what_at(p: &Pattern, trace: &Trace) -> String {
+    match (p.stack, p.kind) {
+        (Some(stack), _) => trace.label(stack),
+        (None, Some(kind)) if p.frames.is_empty() => kind.to_string(),
+        (None, _) => p.frames.join(" < "),
+    }
 }
 
 /// Whole milliseconds.

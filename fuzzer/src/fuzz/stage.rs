@@ -1,24 +1,24 @@
 //! The stage that runs what the scheduler picked: builds the sequence, runs it (again where it was void, over its limit, or
 //! undecided by load), lets LibAFL judge and keep it, feeds the queue, and hands a failing run to confirmation.
 
+use super::State;
 use super::confirm;
 use super::drive::{Drive, Observers};
-pub use super::kept::{add_seed, drawing, identity, info_of, seed_of, take_entry, test_stacks};
+pub use super::kept::{add_seed, drawing, identity, info_of, take_entry, test_stacks};
 use super::kept::{parent_stacks, park, unknown_slots, unpark};
 use super::options::FuzzError;
 use super::saved::Job;
-use super::session::{STOPPED, Session, describe};
+use super::session::{STOPPED, Session};
 use super::snapshot::{CurrentRun, show_progress};
-use super::{State, StrategyKind};
 use crate::campaign::state::hook;
 use crate::campaign::sync_file::KeptThere;
-use crate::campaign::{RunLine, RunRole, StoredRun};
-use crate::search::{NextRun, Pick, Queue, random_points};
+use crate::campaign::{RunLine, RunRole};
+use crate::search::{Bounds, NextRun, Queue, Warren};
 use libafl::corpus::CorpusId;
 use libafl::executors::{ExitKind, HasObservers};
 use libafl::fuzzer::{ExecuteInputResult, ExecutesInput, ExecutionProcessor};
 use libafl::stages::{Restartable, Stage};
-use libafl::state::{HasExecutions, HasRand};
+use libafl::state::HasExecutions;
 use libafl::{Error, HasMetadata};
 use libafl_bolts::ToSlice;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
 use warren_feedback::{Judge, KnownSlots, RunObserver};
-use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, StartState, Verdict};
+use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict};
 
 /// A void run is repeated so often.
 const VOID_REPEATS: u32 = 3;
@@ -73,9 +73,8 @@ where
         manager: &mut EM,
     ) -> Result<(), Error> {
         let result = match std::mem::take(state.metadata_mut::<NextRun>()?) {
-            NextRun::Draw => self.one(fuzzer, executor, state, manager, None),
-            NextRun::Child(pick) => self.one(fuzzer, executor, state, manager, Some(pick)),
             NextRun::Unpark(seed) => unpark(&mut self.session, state, seed),
+            next => self.one(fuzzer, executor, state, manager, next),
         };
         result.map_err(|e| self.session.fail(e))
     }
@@ -102,14 +101,14 @@ impl FuzzStage {
         executor: &mut E,
         state: &mut State,
         manager: &mut EM,
-        pick: Option<Pick>,
+        next: NextRun,
     ) -> Result<(), FuzzError>
     where
         E: HasObservers<Observers = Observers> + Drive,
         Z: ExecutesInput<E, EM, FaultSequence, State>
             + ExecutionProcessor<EM, FaultSequence, Observers, State>,
     {
-        let Some(job) = self.job(executor, state, pick)? else {
+        let Some(job) = self.session.make_job(executor, state, next)? else {
             return Ok(());
         };
         self.begin(fuzzer, executor, state, manager, job)
@@ -193,93 +192,14 @@ impl FuzzStage {
             let learned = unknown.into_iter().filter(|s| known.contains(*s as usize));
             self.session.news.slots.extend(learned);
         }
-        self.settle(executor, state, &job, judged.1)?;
-        if judged.0 == ExecuteInputResult::Solution {
+        let failed = judged.0 == ExecuteInputResult::Solution;
+        self.settle(executor, state, &job, judged.1, failed)?;
+        if failed {
             confirm::owe(&mut self.session, executor, state, &job.why)?;
         }
         self.session.commit(state)?;
         self.decide(fuzzer, executor, state, manager)?;
         self.session.publish(state, false)
-    }
-
-    /// The sequence behind a pick. `None`: it was tested as another seed run's child, or a constraint forbids it after all.
-    fn job<E: Drive>(
-        &mut self,
-        executor: &E,
-        state: &mut State,
-        pick: Option<Pick>,
-    ) -> Result<Option<Job>, FuzzError> {
-        let session = &mut self.session;
-        let shape = executor.shape().clone();
-        let drawing = drawing(session, executor, &shape);
-        let every_tenth = session.begun() % DURABLE_EVERY == DURABLE_EVERY - 1;
-        let Some(pick) = pick else {
-            let snapshots = session.learnt.roots.saturating_sub(1);
-            let share = session.options.starts.cold_share;
-            let start = random_points::start(snapshots, share, state.rand_mut());
-            let sequence = random_points::draw(
-                &session.root,
-                session.root_serving_ns,
-                &session.options.target,
-                start,
-                &drawing,
-                state.rand_mut(),
-            );
-            if sequence.faults.is_empty() {
-                return Err(FuzzError::Learning(
-                    "the fault-free trace has no point where a fault may happen; check --faults, max_dead and [target] include".into(),
-                ));
-            }
-            return Ok(Some(Job {
-                lines: describe(&sequence, &session.root),
-                sequence,
-                pick: None,
-                why: StrategyKind::RandomPoints.to_string(),
-                durable: every_tenth,
-                ..Job::default()
-            }));
-        };
-        let stored = StoredRun::read(&session.folder.runs(), pick.seed)?;
-        let seed = seed_of(&stored.record, &stored.trace);
-        let sequence = seed.as_ref().and_then(|s| {
-            let event = *s
-                .classes(&drawing)
-                .get(&pick.key)?
-                .get(pick.occurrence as usize)?;
-            s.child(&drawing, event, pick.key.fault)
-        });
-        let queue = state.metadata_mut::<Queue>()?;
-        let Some(sequence) = sequence else {
-            queue.tested(&pick);
-            return Ok(None);
-        };
-        let identity = identity(&sequence);
-        if pick.tries == 0
-            && !pick.free
-            && !session.tested.contains(&identity)
-            && session.is_anothers(&stored.record, identity)
-        {
-            queue.put_off(&pick);
-            return Ok(None);
-        }
-        let fresh = session.tested.insert(identity);
-        if !fresh && pick.tries == 0 {
-            queue.tested(&pick);
-            return Ok(None);
-        }
-        session.news.tested.push(identity);
-        let due = session.durable_due.remove(&pick.seed);
-        if due {
-            session.news.durable_out.push(pick.seed);
-        }
-        Ok(Some(Job {
-            lines: describe(&sequence, &stored.trace),
-            why: reason(&pick, &sequence),
-            sequence,
-            pick: Some(pick),
-            durable: due || every_tenth,
-            ..Job::default()
-        }))
     }
 
     /// Takes the run that has ended, and runs its sequence until it tells something: void runs are repeated, a run over its limit is made once more with twice the
@@ -333,7 +253,7 @@ impl FuzzStage {
             } else {
                 return Ok(Tested::Done(kind));
             };
-            let line_seed = job.pick.as_ref().map(|p| p.seed);
+            let line_seed = job.seed_run();
             let mut line = line(session, state, run, job.role);
             line.why.clone_from(&job.why);
             line.seed_run = line_seed;
@@ -385,6 +305,7 @@ impl FuzzStage {
         state: &mut State,
         job: &Job,
         kept: Option<CorpusId>,
+        failed: bool,
     ) -> Result<(), FuzzError>
     where
         E: HasObservers<Observers = Observers> + Drive,
@@ -439,13 +360,30 @@ impl FuzzStage {
                     format!("{new_slots} new slots by {}", job.sequence.kinds()),
                 );
             }
-            if session.options.strategy == StrategyKind::CrashFuzz {
+            if session.options.strategy.has_queue() {
                 let parent = parent_stacks(session, job)?;
                 let shape = executor.shape().clone();
                 let drawing = drawing(session, executor, &shape);
-                add_seed(state, id, record, run.trace(), &info, &drawing, &parent)?;
+                let bounds = Bounds::of(run.product());
+                add_seed(
+                    state,
+                    id,
+                    record,
+                    run.trace(),
+                    bounds,
+                    &info,
+                    &drawing,
+                    &parent,
+                )?;
                 park(session, state)?;
             }
+        }
+        // A seed that was given is nobody's try.
+        if !void && session.seeds.first_try().is_none() {
+            let (full, found) = (record.not_injected.is_none(), failed || new_slots > 0);
+            state
+                .metadata_mut::<Warren>()?
+                .tested(&job.origin, full, found);
         }
         if !judgement.unknowns.is_empty() && judgement.verdict == Verdict::Unknown && !void {
             let why = judgement
@@ -460,7 +398,7 @@ impl FuzzStage {
         line.coverage = warren_feedback::coverage::slots_set(observers.0.to_slice());
         line.new_coverage = new_slots > 0;
         line.kept = kept.map(|id| usize::from(id) as u64);
-        line.seed_run = job.pick.as_ref().map(|p| p.seed);
+        line.seed_run = job.seed_run();
         line.why.clone_from(&job.why);
         session.run_ended(&line)?;
         session.seed_settled(run, kept.is_some());
@@ -559,14 +497,6 @@ fn undecided_by_load(judgement: &Judgement) -> bool {
             .unknowns
             .iter()
             .any(|u| u.why.contains("stood still"))
-}
-
-/// Why this child, and where its run begins.
-fn reason(pick: &Pick, sequence: &FaultSequence) -> String {
-    match sequence.start {
-        StartState::Cold => pick.reason(),
-        start => format!("{}, from {start}", pick.reason()),
-    }
 }
 
 /// For the screen.

@@ -10,6 +10,7 @@ use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{add_seed, drawing, info_of, set_options, take_entry, test_stacks};
 use super::{State, StrategyKind};
+use crate::search::Bounds;
 use crate::search::children::serving_since;
 use libafl::HasMetadata;
 use libafl::executors::{ExitKind, HasObservers};
@@ -74,7 +75,7 @@ where
             session.root_serving_ns = serving_since(run.record());
         }
         StrategyKind::RandomPoints => {}
-        StrategyKind::CrashFuzz => {
+        StrategyKind::CrashFuzz | StrategyKind::Warren => {
             let info = info_of(state, id)?;
             let shape = executor.shape().clone();
             let drawing = drawing(session, executor, &shape);
@@ -85,6 +86,7 @@ where
                 id,
                 run.record(),
                 run.trace(),
+                Bounds::of(run.product()),
                 &info,
                 &drawing,
                 &stacks,

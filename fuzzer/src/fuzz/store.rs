@@ -6,6 +6,7 @@ use super::options::FuzzError;
 use super::session::Clock;
 use crate::campaign::state::hook;
 use crate::campaign::{EntryName, Folder, StoredRun, names};
+use crate::search::Bounds;
 use libafl::corpus::{Corpus, Testcase};
 use libafl::executors::ExitKind;
 use libafl::feedbacks::{Feedback, StateInitializer};
@@ -83,6 +84,7 @@ where
             parent,
             record: run.record().clone(),
             trace: run.trace().clone(),
+            bounds: Bounds::of(run.product()),
         };
         stored.write(&self.folder.runs()).map_err(|e| match e {
             // Comes out again as `FuzzError::Disk`.

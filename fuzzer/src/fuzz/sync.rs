@@ -4,11 +4,9 @@
 //! has the reasons; `campaign/sync_file` has the format, `take_over` what happens when nothing is left.
 
 use super::State;
-use super::StrategyKind;
 use super::options::{FuzzError, FuzzOptions, InstanceKind};
-use super::saved::{News, learn_slots};
+use super::saved::{Job, News, learn_slots};
 use super::session::Session;
-use super::stage::identity as identity_of;
 use crate::campaign::Folder;
 use crate::campaign::folder::{io, write_whole};
 use crate::campaign::state::Identity;
@@ -135,7 +133,7 @@ fn root_id(start: StartState) -> u64 {
 
 /// What must be the same for two instances to believe each other; each may have its own strategy.
 fn common(identity: &Identity) -> Identity {
-    identity.without(&["state format", "strategy"])
+    identity.without(&["state format", "strategy", "parts", "shapes"])
 }
 
 /// Whether an instance may be called so: it names a folder on every machine, and is a part of file names. rsync's own folders are
@@ -243,7 +241,7 @@ impl Session {
 
     /// Whose children it enumerates: a strategy that draws without a queue tests none of them.
     fn roots(&self) -> Vec<u64> {
-        if self.options.strategy != StrategyKind::CrashFuzz {
+        if !self.options.strategy.has_queue() {
             return Vec::new();
         }
         (0..self.learnt.roots)
@@ -256,12 +254,8 @@ impl Session {
 
     /// Sequences that were begun and have no result yet.
     fn open_identities(&self) -> BTreeSet<u64> {
-        let mut open: BTreeSet<u64> = self
-            .unfinished()
-            .iter()
-            .map(|job| identity_of(&job.sequence))
-            .collect();
-        open.extend(self.job.iter().map(|job| identity_of(&job.sequence)));
+        let mut open: BTreeSet<u64> = self.unfinished().iter().flat_map(Job::identities).collect();
+        open.extend(self.job.iter().flat_map(Job::identities));
         open
     }
 

@@ -4,7 +4,7 @@
 use super::State;
 use super::drive::Drive;
 use super::kept::{add_seed, drawing, park, test_stacks};
-use super::options::{FuzzError, StrategyKind};
+use super::options::FuzzError;
 use super::session::Session;
 use super::sync::Taken;
 use crate::campaign::sync_file::KeptThere;
@@ -27,7 +27,7 @@ impl Session {
         executor: &E,
         state: &mut State,
     ) -> Result<bool, FuzzError> {
-        if !self.shares_work() || self.options.strategy != StrategyKind::CrashFuzz {
+        if !self.shares_work() || !self.options.strategy.has_queue() {
             return Ok(false);
         }
         self.listen(state, true)?;
@@ -108,7 +108,16 @@ impl Session {
         };
         let shape = executor.shape().clone();
         let drawing = drawing(self, executor, &shape);
-        add_seed(state, id, &run.record, &run.trace, &info, &drawing, &stacks)?;
+        add_seed(
+            state,
+            id,
+            &run.record,
+            &run.trace,
+            run.bounds,
+            &info,
+            &drawing,
+            &stacks,
+        )?;
         park(self, state)?;
         self.counts.imported += 1;
         self.say(format!(

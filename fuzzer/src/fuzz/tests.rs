@@ -7,6 +7,7 @@ mod seeds;
 mod slots;
 mod starts;
 mod sync;
+mod warren;
 
 use super::engine::campaign;
 use super::*;
@@ -172,6 +173,7 @@ fn nothing() -> Tweak {
 fn options(out: &Path, strategy: StrategyKind, seed: u64, runs: u64) -> FuzzOptions {
     FuzzOptions {
         strategy,
+        shapes: crate::search::shapes::built_in().unwrap(),
         seed: Some(seed),
         max_sequences: Some(runs),
         max_faults: 10,

@@ -12,6 +12,7 @@ use super::snapshot::CurrentRun;
 use super::stage::{FuzzStage, set_options};
 use super::{State, StrategyKind};
 use crate::campaign::state::hook;
+use crate::search::Origin;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::executors::HasObservers;
 use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
@@ -54,12 +55,14 @@ impl Session {
 
     /// Whose seed run the store and the journal name.
     fn set_seed_run(&self, state: &mut State, job: &Job) {
-        let current = match (&job.pick, self.options.strategy) {
-            (Some(pick), _) => Some(CorpusId::from(pick.seed)),
+        let drawn = matches!(job.origin, Origin::Shape(_))
+            || self.options.strategy == StrategyKind::RandomPoints;
+        let current = match job.seed_run() {
+            Some(seed) => Some(CorpusId::from(seed as usize)),
             // A seed that was given has none.
-            (None, _) if self.seeds.first_try().is_some() => None,
-            (None, StrategyKind::RandomPoints) => state.corpus().first(),
-            (None, _) => None,
+            None if self.seeds.first_try().is_some() => None,
+            None if drawn => state.corpus().first(),
+            None => None,
         };
         *state.corpus_mut().current_mut() = current;
     }
@@ -103,7 +106,7 @@ impl FuzzStage {
                 faults: job.lines.clone(),
                 kinds: job.sequence.kinds(),
                 why: job.why.clone(),
-                seed_run: job.pick.as_ref().map(|p| p.seed),
+                seed_run: job.seed_run(),
                 since: Some(Instant::now()),
                 ..CurrentRun::default()
             },

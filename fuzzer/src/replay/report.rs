@@ -338,6 +338,9 @@ fn at_text(at: &At, trace: &Trace) -> String {
             if let Some(n) = &p.node {
                 parts.push(n.to_string());
             }
+            if let Some(n) = &p.except {
+                parts.push(format!("not {n}"));
+            }
             if let Some(r) = &p.role {
                 parts.push(format!("@{r}"));
             }

@@ -7,9 +7,12 @@
 
 use super::peers;
 use super::rand::{XoRand, below};
+use super::strata::{Bounds, Stratum};
+use super::symmetry;
+use super::warren::Parts;
 use crate::fuzz::FaultSet;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use warren_model::point::fault_id;
 use warren_model::{
     At, ClusterShape, ClusterState, CrashStyle, CutHow, CutWay, CutWho, EventFlags, Exit, Fault,
@@ -79,6 +82,8 @@ pub struct ClassKey {
     /// 1-based index into the trace's roles; 0 = none known.
     pub role: u8,
     pub fault: ChildFault,
+    /// How far the system had come after the seed run's last fault.
+    pub stratum: Stratum,
 }
 
 impl ClassKey {
@@ -102,6 +107,7 @@ pub struct Seed<'a> {
     pub exits: &'a [Exit],
     /// When the first node served: see [`serving_since`].
     pub serving_ns: Option<u64>,
+    pub bounds: Bounds,
 }
 
 /// When the first node of a run served, ns. From then on the start may be over at any moment: a point of phase start that came
@@ -132,6 +138,8 @@ pub struct Drawing<'a> {
     pub how: CutHow,
     /// The campaign's seed: decides drawn splits and bridges.
     pub salt: u64,
+    /// Of `warren`; all off for other strategies.
+    pub parts: Parts,
 }
 
 impl Drawing<'_> {
@@ -232,7 +240,8 @@ impl Seed<'_> {
             return classes;
         };
         let mut legal = Legal::new(self, drawing, base.clone());
-        let mut stopped: BTreeSet<(StackId, u8)> = BTreeSet::new();
+        let mut stopped: BTreeSet<(StackId, u8, Stratum)> = BTreeSet::new();
+        let mut twins = Twins::new(self, drawing);
         let reboots: Vec<u16> = base
             .dead
             .iter()
@@ -241,6 +250,11 @@ impl Seed<'_> {
             .collect();
         for (index, event) in self.later_points() {
             legal.advance(event.t_ns);
+            let stratum = if drawing.parts.strata {
+                self.bounds.stratum(event.t_ns)
+            } else {
+                Stratum::All
+            };
             let mut offer = |fault: ChildFault| {
                 if legal.allows(index, event, fault) {
                     let key = ClassKey {
@@ -249,7 +263,11 @@ impl Seed<'_> {
                         place: event.place,
                         role: event.role,
                         fault,
+                        stratum,
                     };
+                    if twins.has_one(event, key) {
+                        return false;
+                    }
                     classes.entry(key).or_default().push(index);
                     return true;
                 }
@@ -270,7 +288,7 @@ impl Seed<'_> {
                         offer(ChildFault::Start(form));
                     }
                 }
-                let place = (event.stack, event.role);
+                let place = (event.stack, event.role, stratum);
                 if base.cut.is_some() && !stopped.contains(&place) && offer(ChildFault::Stop) {
                     stopped.insert(place);
                 }
@@ -307,7 +325,7 @@ impl Seed<'_> {
     }
 
     /// The fault itself, nodes resolved.
-    fn fault(
+    pub(super) fn fault(
         &self,
         drawing: &Drawing<'_>,
         index: u32,
@@ -397,5 +415,54 @@ impl<'a> Legal<'a> {
                 answer
             }
         }
+    }
+}
+
+/// The points offered so far, with nodes that nothing tells apart under one number: the same point of such a node, with the same fault,
+/// is the same child (`symmetry`). Splits and bridges are drawn for each point, start points have no roles: they have no twin.
+struct Twins<'a> {
+    seed: &'a Seed<'a>,
+    alike: Vec<usize>,
+    seen: HashSet<(ClassKey, u32, [Option<usize>; 2])>,
+}
+
+impl<'a> Twins<'a> {
+    fn new(seed: &'a Seed<'a>, drawing: &Drawing<'_>) -> Self {
+        let alike = if drawing.parts.symmetry {
+            symmetry::alike(seed.matched, &seed.trace.nodes, drawing.shape)
+        } else {
+            Vec::new()
+        };
+        Twins {
+            seed,
+            alike,
+            seen: HashSet::new(),
+        }
+    }
+
+    /// Answers whether a point like this one was offered before; if not, it is now.
+    fn has_one(&mut self, event: &TraceEvent, key: ClassKey) -> bool {
+        let fault = key.fault;
+        let drawn = matches!(
+            fault,
+            ChildFault::Start(CutForm::Split | CutForm::Bridge) | ChildFault::Stop
+        );
+        let Some(own) = self.alike.get(usize::from(event.node)) else {
+            return false;
+        };
+        if drawn || event.phase == Phase::Start {
+            return false;
+        }
+        // Between two alike it matters whether they are one node or two, which a cut of a pair never is.
+        let peer = match fault {
+            ChildFault::Start(CutForm::Both | CutForm::To | CutForm::From) => {
+                let text = self.seed.trace.text(event.peer);
+                let d = text.and_then(|p| peers::node_of(p, &self.seed.trace.nodes));
+                d.and_then(|d| self.alike.get(d)).copied()
+            }
+            _ => None,
+        };
+        let nodes = [Some(*own), peer];
+        !self.seen.insert((key, event.n, nodes))
     }
 }

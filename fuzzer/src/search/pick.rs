@@ -1,6 +1,7 @@
 //! A child that the queue gives out, and the pools it may come from. Plain values, saved with a campaign's state.
 
 use super::children::ClassKey;
+use super::strata::Stratum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -64,6 +65,9 @@ impl Pick {
             self.occurrence + 1,
             self.occurrences
         );
+        if self.key.stratum != Stratum::All {
+            text.push_str(&format!(", {}", self.key.stratum));
+        }
         if self.tries > 0 {
             text.push_str(&format!(", try {}", self.tries + 1));
         }

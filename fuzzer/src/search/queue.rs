@@ -4,11 +4,14 @@
 //! child is rebuilt from its seed run's file when it is taken. Every change is also noted as a [`Change`], which the campaign's
 //! journal keeps: the same changes applied to the same queue give the same queue, order included.
 
-use super::children::{ClassKey, SeedClasses};
+use super::children::SeedClasses;
+use super::entry::Retry;
+pub use super::entry::{Class, Entry, Kept};
 use super::halving;
 pub use super::pick::{POOLS, Pick, Why};
 use super::rand::{below, chance};
 use super::score::{Averages, ScoreInput, score};
+use super::strata::Stratum;
 use libafl_bolts::rands::Rand;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
@@ -19,79 +22,6 @@ pub const MAX_CLASSES: usize = 1_000_000;
 
 /// Times a sequence is tried before it counts as uninjectable.
 pub const MAX_TRIES: u8 = 3;
-
-/// What is kept in memory of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Class {
-    key: ClassKey,
-    occurrences: u32,
-    /// How many were taken; which ones is `halving::nth`'s business.
-    taken: u32,
-    recovery: bool,
-}
-
-/// A child to be tried again, or one that was put off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Retry {
-    class: Class,
-    occurrence: u32,
-    tries: u8,
-    free: bool,
-}
-
-impl Retry {
-    /// The child of a pick, after so many tries.
-    fn of(pick: &Pick, tries: u8) -> Self {
-        Retry {
-            class: Class {
-                key: pick.key,
-                occurrences: pick.occurrences,
-                taken: pick.occurrences,
-                recovery: pick.recovery,
-            },
-            occurrence: pick.occurrence,
-            tries,
-            free: pick.free,
-        }
-    }
-}
-
-/// A seed run with its classes and which occurrences of them were taken: what is kept in memory, or parked in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    seed: u64,
-    cold: bool,
-    faults: usize,
-    time_ms: u64,
-    coverage: u64,
-    kept_at: u64,
-    classes: Vec<Class>,
-    retries: Vec<Retry>,
-    /// Children that another instance is to test: not pending here.
-    put_off: Vec<Retry>,
-    /// Fault ids tested as last faults of its children.
-    tested: BTreeSet<FaultId>,
-}
-
-impl Entry {
-    fn pending(&self) -> u64 {
-        let fresh = |c: &Class| u64::from(c.occurrences - c.taken);
-        self.retries.len() as u64 + self.classes.iter().map(fresh).sum::<u64>()
-    }
-}
-
-/// What the queue needs to know of a kept run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    /// Corpus id.
-    pub seed: u64,
-    /// It started from empty data, and so will its children; else from a snapshot.
-    pub cold: bool,
-    /// Faults really injected.
-    pub faults: usize,
-    pub time_ms: u64,
-    pub coverage: u64,
-}
 
 /// The untested children of all kept runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,7 +180,8 @@ impl Queue {
     }
 
     /// Takes one child; `None` when every class in memory is exhausted (see [`Queue::wanted`]). `cold_share` of the picks are
-    /// children of runs that started cold, as long as there are children of both lineages.
+    /// children of runs that started cold, as long as there are children of both lineages. A pool is drawn by score x untried
+    /// occurrences; with classes in strata, evenly over the strata that have any, then by score over classes.
     pub fn pick(&mut self, rand: &mut impl Rand, cold_share: f64) -> Option<Pick> {
         let mut scores = self.scores();
         let pending = |cold| {
@@ -268,16 +199,34 @@ impl Queue {
             }
         }
         for (why, probability) in POOLS {
-            let total = self.weigh(why, &scores);
-            if total > 0 && chance(rand, probability) {
-                return self.take(why, &scores, below(rand, total));
+            let totals = self.weigh(why, &scores);
+            if totals.iter().any(|t| *t > 0) && chance(rand, probability) {
+                return self.draw(why, &scores, totals, rand);
             }
         }
-        let total = self.weigh(Why::Any, &scores);
-        if total == 0 {
-            return None;
-        }
-        self.take(Why::Any, &scores, below(rand, total))
+        let totals = self.weigh(Why::Any, &scores);
+        self.draw(Why::Any, &scores, totals, rand)
+    }
+
+    /// One of a pool, whose weight in each stratum is known; `None` when it is empty.
+    fn draw(
+        &mut self,
+        pool: Why,
+        scores: &[u64],
+        totals: [u64; 4],
+        rand: &mut impl Rand,
+    ) -> Option<Pick> {
+        let some: Vec<(Stratum, u64)> = Stratum::EACH
+            .into_iter()
+            .zip(totals)
+            .filter(|(_, total)| *total > 0)
+            .collect();
+        let (stratum, total) = match &some[..] {
+            [] => return None,
+            [only] => *only,
+            several => several[below(rand, several.len() as u64) as usize],
+        };
+        self.take(pool, stratum, scores, below(rand, total))
     }
 
     /// The child was tested with all its faults injected (whatever the verdict).
@@ -428,8 +377,18 @@ impl Queue {
     /// Of those in memory, those whose fault id was never tested as a last fault.
     #[must_use]
     pub fn pending_new(&self) -> u64 {
-        let ones = vec![1; self.entries.len()];
-        self.weigh(Why::NewFaultId, &ones)
+        let new = |e: &Entry, c: &Class| self.belongs(e, c, Why::NewFaultId);
+        self.entries
+            .iter()
+            .map(|e| {
+                let fresh = e.classes.iter().filter(|c| new(e, c));
+                let again = e.retries.iter().filter(|r| new(e, &r.class)).count() as u64;
+                again
+                    + fresh
+                        .map(|c| u64::from(c.occurrences - c.taken))
+                        .sum::<u64>()
+            })
+            .sum()
     }
 
     /// Classes not yet exhausted.
@@ -487,35 +446,29 @@ impl Queue {
         }
     }
 
-    /// Score x untried occurrences, over a pool.
-    fn weigh(&self, pool: Why, scores: &[u64]) -> u64 {
-        self.entries
-            .iter()
-            .zip(scores)
-            .map(|(e, score)| {
-                let fresh: u64 = e
-                    .classes
-                    .iter()
-                    .filter(|c| self.belongs(e, c, pool))
-                    .map(|c| u64::from(c.occurrences - c.taken))
-                    .sum();
-                let again = e
-                    .retries
-                    .iter()
-                    .filter(|r| self.belongs(e, &r.class, pool))
-                    .count() as u64;
-                score * (fresh + again)
-            })
-            .sum()
+    /// The weight of a pool in each stratum.
+    fn weigh(&self, pool: Why, scores: &[u64]) -> [u64; 4] {
+        let mut totals = [0; 4];
+        for (e, score) in self.entries.iter().zip(scores) {
+            for c in e.classes.iter().filter(|c| self.belongs(e, c, pool)) {
+                totals[c.key.stratum as usize] += c.weight(*score);
+            }
+            for r in &e.retries {
+                if self.belongs(e, &r.class, pool) {
+                    totals[r.class.key.stratum as usize] += score;
+                }
+            }
+        }
+        totals
     }
 
-    /// The child under the `at`-th unit of weight of a pool.
-    fn take(&mut self, pool: Why, scores: &[u64], mut at: u64) -> Option<Pick> {
+    /// The child under the `at`-th unit of weight of a pool in a stratum.
+    fn take(&mut self, pool: Why, stratum: Stratum, scores: &[u64], mut at: u64) -> Option<Pick> {
         let mut found = None;
         'search: for (i, (e, score)) in self.entries.iter().zip(scores).enumerate() {
             for (j, c) in e.classes.iter().enumerate() {
-                if self.belongs(e, c, pool) {
-                    let weight = score * u64::from(c.occurrences - c.taken);
+                if c.key.stratum == stratum && self.belongs(e, c, pool) {
+                    let weight = c.weight(*score);
                     if at < weight {
                         found = Some((i, TakenFrom::Class(j), *score));
                         break 'search;
@@ -524,7 +477,7 @@ impl Queue {
                 }
             }
             for (j, r) in e.retries.iter().enumerate() {
-                if self.belongs(e, &r.class, pool) {
+                if r.class.key.stratum == stratum && self.belongs(e, &r.class, pool) {
                     if at < *score {
                         found = Some((i, TakenFrom::Retry(j), *score));
                         break 'search;

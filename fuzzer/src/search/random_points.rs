@@ -210,6 +210,7 @@ fn pattern(trace: &Trace, points: &[&TraceEvent], from: usize, at: usize) -> Pat
     };
     Pattern {
         node: None,
+        except: None,
         role: trace.role(e).map(str::to_owned),
         frames: Vec::new(),
         stack: Some(e.stack),

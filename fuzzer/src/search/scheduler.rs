@@ -2,6 +2,7 @@
 //! the stage that runs it. An exhausted queue is `Error::Empty`, which the loop turns into a normal end.
 
 use super::queue::{Pick, Queue};
+use super::warren::{Parts, Turn, Warren};
 use crate::fuzz::StrategyKind;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::schedulers::Scheduler;
@@ -17,6 +18,10 @@ pub enum NextRun {
     #[default]
     Draw,
     Child(Pick),
+    /// A shape is drawn.
+    Shape,
+    /// A kept run is changed.
+    Havoc,
     /// Nothing in memory is left: read this parked seed run back.
     Unpark(u64),
 }
@@ -27,18 +32,30 @@ libafl_bolts::impl_serdeany!(NextRun);
 #[derive(Clone, Copy, Debug)]
 pub struct SearchScheduler {
     strategy: StrategyKind,
+    parts: Parts,
     cold_share: f64,
 }
 
 impl SearchScheduler {
-    /// A scheduler for a strategy; so large a share of the picks starts cold. Its state is the metadata [`Queue`] and
-    /// [`NextRun`].
+    /// A scheduler for a strategy with these parts; so large a share of the picks starts cold. Its state is the metadata [`Queue`],
+    /// [`Warren`] and [`NextRun`].
     #[must_use]
-    pub fn new(strategy: StrategyKind, cold_share: f64) -> Self {
+    pub fn new(strategy: StrategyKind, parts: Parts, cold_share: f64) -> Self {
         SearchScheduler {
             strategy,
+            parts,
             cold_share,
         }
+    }
+
+    fn turn<S: HasMetadata + HasRand>(&self, state: &mut S) -> Turn {
+        if self.parts == Parts::NONE {
+            return Turn::Child;
+        }
+        let warren = state.metadata_map().get::<Warren>().cloned();
+        warren
+            .unwrap_or_default()
+            .turn(self.parts, state.rand_mut())
     }
 }
 
@@ -56,9 +73,11 @@ where
             .corpus()
             .first()
             .ok_or_else(|| Error::empty("no kept run: learning comes first"))?;
-        let (next, id) = match self.strategy {
-            StrategyKind::RandomPoints => (NextRun::Draw, first),
-            StrategyKind::CrashFuzz => {
+        let (next, id) = match (self.strategy, self.turn(state)) {
+            (StrategyKind::RandomPoints, _) => (NextRun::Draw, first),
+            (_, Turn::Shape) => (NextRun::Shape, first),
+            (_, Turn::Havoc) => (NextRun::Havoc, first),
+            (StrategyKind::CrashFuzz | StrategyKind::Warren, Turn::Child) => {
                 // Out of the state for a moment: the draw needs the state's random numbers.
                 let mut queue = state
                     .metadata_map_mut()

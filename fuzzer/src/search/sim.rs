@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use warren_model::{
-    At, ClusterShape, CutWho, EventFlags, Fault, FaultAt, FaultSequence, GroupShape, Injected,
-    Interval, IoPoint, Kind, Member, NodeName, NotInjected, Observation, Phase, Place, RunProduct,
-    RunRecord, StackId, StartState, Trace, TraceEvent, Who,
+    At, ClusterShape, ClusterState, CutWho, EventFlags, Fault, FaultAt, FaultSequence, GroupShape,
+    HistoryEvent, Injected, Interval, Kind, Member, NodeName, NotInjected, Observation, OpDone,
+    OpInvoke, Outcome, Phase, Place, RunProduct, RunRecord, StackId, StartState, Trace, TraceEvent,
+    Who,
 };
 
 pub const MAP: usize = 4096;
@@ -21,6 +22,10 @@ pub struct Sim {
     pub rounds: u32,
     /// A follower crashed at `log.force` leaves a tail to be truncated; rebooted before that is done, entries are lost.
     pub bug: bool,
+    /// A follower that dies while it joins comes back with a gap; when the leader dies then, entries are lost. Needs five faults.
+    pub deep: bool,
+    /// Clients read, and their reads are in the history: the checkers then want answers to questions that are not asked here.
+    pub clients: bool,
     /// Such stacks never come again: sequences that ask for them are not injected.
     pub vanishing: BTreeSet<StackId>,
 }
@@ -35,6 +40,8 @@ impl Sim {
             max_faults: 10,
             rounds: 12,
             bug: true,
+            deep: false,
+            clients: false,
             vanishing: BTreeSet::new(),
         }
     }
@@ -74,7 +81,20 @@ struct Run<'a> {
     marks: Vec<String>,
     /// Points until the tail is truncated.
     truncating: u32,
+    /// Alive, and its joining (after a reboot) is over.
+    joined: BTreeSet<usize>,
+    /// Died while joining; came back so, and may lead for some points to come.
+    gap: Option<usize>,
+    exposed: u32,
     failed: bool,
+    lost: bool,
+    /// One read a round at each living follower that the leader reaches.
+    history: Vec<HistoryEvent>,
+    /// In order of death.
+    deaths: Vec<usize>,
+    /// As the constraints know it; a fault that was against them ends the sequence.
+    state: ClusterState,
+    refused: bool,
 }
 
 impl<'a> Run<'a> {
@@ -109,7 +129,15 @@ impl<'a> Run<'a> {
             recovery: Vec::new(),
             marks: Vec::new(),
             truncating: 0,
+            joined: (0..sim.nodes.len()).collect(),
+            gap: None,
+            exposed: 0,
             failed: false,
+            lost: false,
+            history: Vec::new(),
+            deaths: Vec::new(),
+            state: ClusterState::default(),
+            refused: false,
         }
     }
 
@@ -125,6 +153,7 @@ impl<'a> Run<'a> {
         }
         self.phase = Phase::Test;
         for round in 0..self.sim.rounds {
+            self.unclaimed();
             self.round(round);
             for (node, what, kind) in std::mem::take(&mut self.recovery) {
                 self.io(node, what, kind, None);
@@ -158,6 +187,10 @@ impl<'a> Run<'a> {
             self.io(next, "elect.storeEpoch", Kind::Force, None);
         }
         let pick = |names: &[&'static str], k: u32| names[k as usize % names.len()];
+        if self.sim.deep {
+            self.io(self.leader, "lead.append", Kind::Force, None);
+            self.follow_another();
+        }
         for f in 0..self.sim.nodes.len() {
             let leader = self.leader;
             if f == leader || self.dead.contains(&f) || self.dead.contains(&leader) {
@@ -172,7 +205,55 @@ impl<'a> Run<'a> {
             self.io(f, pick(&FORCES, round), Kind::Write, None);
             self.io(f, pick(&FORCES, round), Kind::Force, None);
             self.io(f, pick(&ACKS, round), Kind::MsgSend, Some(leader));
+            self.read(f);
         }
+    }
+
+    /// A leader that reaches nobody is succeeded.
+    fn follow_another(&mut self) {
+        let old = self.leader;
+        let living = |n: &usize| *n != old && !self.dead.contains(n);
+        let mut others = (0..self.sim.nodes.len()).filter(living);
+        if others.clone().any(|n| !self.is_cut(old, n)) {
+            return;
+        }
+        if let Some(next) = others.next() {
+            self.leader = next;
+            self.io(next, "elect.vote", Kind::MsgSend, None);
+            self.io(next, "elect.storeEpoch", Kind::Force, None);
+        }
+    }
+
+    fn read(&mut self, server: usize) {
+        let dead = self.dead.contains(&server) || self.dead.contains(&self.leader);
+        if dead || !self.sim.clients {
+            return;
+        }
+        let id = self.history.len() as u64 / 2 + 1;
+        self.t += 10;
+        self.history.push(HistoryEvent::Invoke(OpInvoke {
+            id,
+            client: "client".into(),
+            session: "client#1".into(),
+            server: Some(self.sim.nodes[server].clone()),
+            op: "read".into(),
+            key: None,
+            value: None,
+            expect: None,
+            retry_of: None,
+            t_ns: self.t,
+        }));
+        self.t += 10;
+        self.history.push(HistoryEvent::Done(OpDone {
+            id,
+            t_ns: self.t,
+            outcome: Outcome::Ok,
+            value: None,
+            version: None,
+            zxid: None,
+            mzxid: None,
+            error: None,
+        }));
     }
 
     fn is_cut(&self, a: usize, b: usize) -> bool {
@@ -249,7 +330,29 @@ impl<'a> Run<'a> {
             self.truncating.saturating_sub(1)
         };
         let index = self.trace.events.len() - 1;
+        if what == "join.entries" {
+            self.joined.insert(node);
+            self.exposed = if self.gap == Some(node) { 40 } else { 0 };
+        }
+        self.exposed = self.exposed.saturating_sub(1);
         self.inject(index, node, what, peer);
+        self.unclaimed();
+    }
+
+    /// Faults that wait for no point.
+    fn unclaimed(&mut self) {
+        while let Some(awaited) = self.asked.faults.get(self.done).filter(|_| !self.refused) {
+            let due = match &awaited.at {
+                At::AtOnce => self.phase == Phase::Test,
+                At::Joined(n) => self.joined.iter().any(|i| self.sim.nodes[*i] == *n),
+                At::Exact(_) | At::Pattern(_) => false,
+            };
+            if !due {
+                return;
+            }
+            let at = awaited.at.clone();
+            self.fault(None, at);
+        }
     }
 
     fn inject(&mut self, index: usize, node: usize, what: &str, peer: Option<u32>) {
@@ -261,13 +364,10 @@ impl<'a> Run<'a> {
         let hit = match &awaited.at {
             At::Exact(p) => *p == point,
             At::Pattern(p) => {
-                let alike = p.stack == Some(event.stack)
-                    && p.kind.is_none_or(|k| k == event.kind)
-                    && p.place.is_none_or(|k| k == event.place)
+                let alike = self.trace.fits(p, &event)
                     && p.phase == point.phase
-                    && p.role
-                        .as_deref()
-                        .is_none_or(|r| self.trace.role(&event) == Some(r));
+                    && p.node.as_ref().is_none_or(|n| *n == point.node)
+                    && p.except.as_ref() != Some(&point.node);
                 alike && {
                     let n = self.patterns.entry((self.done, event.node)).or_default();
                     *n += 1;
@@ -277,24 +377,64 @@ impl<'a> Run<'a> {
             At::AtOnce | At::Joined(_) => false,
         };
         if hit {
-            self.fault(index, node, what, peer, point);
+            self.fault(Some((index, node, what, peer)), At::Exact(point));
         }
     }
 
-    fn fault(&mut self, index: usize, node: usize, what: &str, peer: Option<u32>, point: IoPoint) {
+    /// The executor asks the constraints again: what they forbid ends the sequence.
+    fn fault(&mut self, met: Option<(usize, usize, &str, Option<u32>)>, place: At) {
+        if self.refused {
+            return;
+        }
         let awaited = self.asked.faults[self.done].clone();
+        let (index, node, peer) = (met.map(|m| m.0), met.map(|m| m.1), met.and_then(|m| m.3));
+        let what = met.map_or("at once", |m| m.2);
         let at = |sim: &Sim, n: &NodeName| sim.nodes.iter().position(|x| x == n).unwrap();
         let resolve = |run: &Self, who: &Who| match who {
-            Who::Executing => node,
+            Who::Executing => node.unwrap(),
             Who::Node(n) => at(run.sim, n),
-            Who::FirstDead => *run.dead.iter().next().unwrap(),
-            Who::Role(_) => panic!("the sim knows no roles here"),
+            Who::FirstDead => run.first_dead(),
+            Who::Role(r) => {
+                assert_eq!(r, "leader");
+                run.leader
+            }
         };
         let name = |run: &Self, i: usize| Who::Node(run.sim.nodes[i].clone());
+        let asked = match awaited.fault.clone() {
+            Fault::Crash { who, style } => Fault::Crash {
+                who: name(self, resolve(self, &who)),
+                style,
+            },
+            Fault::Reboot { who } => Fault::Reboot {
+                who: name(self, resolve(self, &who)),
+            },
+            Fault::PartitionStart { how, who } => Fault::PartitionStart {
+                how,
+                who: self.resolve_cut(&who, node.unwrap_or_default(), peer),
+            },
+            Fault::PartitionStop => Fault::PartitionStop,
+        };
+        let executing = node.map(|n| self.sim.nodes[n].clone());
+        let shape = self.sim.shape();
+        match shape.apply(&self.state, executing.as_ref(), &asked) {
+            Ok(next) => self.state = next,
+            Err(_) => {
+                self.refused = true;
+                return;
+            }
+        }
         let fault = match &awaited.fault {
             Fault::Crash { who, style } => {
                 let n = resolve(self, who);
                 self.dead.insert(n);
+                self.deaths.push(n);
+                if !self.joined.remove(&n) {
+                    self.gap = Some(n);
+                }
+                if self.sim.deep && n == self.leader && self.exposed > 0 {
+                    self.lost = true;
+                }
+                self.recovery.retain(|(node, ..)| *node != n);
                 self.marks.push(format!("crash {what}"));
                 if n == self.leader {
                     for f in 0..self.sim.nodes.len() {
@@ -318,17 +458,23 @@ impl<'a> Run<'a> {
             Fault::Reboot { who } => {
                 let n = resolve(self, who);
                 self.dead.remove(&n);
+                self.deaths.retain(|d| *d != n);
                 if self.sim.bug && self.truncating > 0 {
                     self.failed = true;
                 }
                 self.marks.push(format!("reboot {what}"));
                 self.recovery.push((n, "boot.readEpoch", Kind::Create));
-                self.recovery.push((n, "join.storeEpoch", Kind::Force));
+                let stores = if self.sim.deep {
+                    Kind::Write
+                } else {
+                    Kind::Force
+                };
+                self.recovery.push((n, "join.storeEpoch", stores));
                 self.recovery.push((n, "join.entries", Kind::Force));
                 Fault::Reboot { who: name(self, n) }
             }
             Fault::PartitionStart { how, who } => {
-                let who = self.resolve_cut(who, node, peer);
+                let who = self.resolve_cut(who, node.unwrap_or_default(), peer);
                 let open = self.sim.shape().sides(&who).unwrap();
                 let set = |s: &BTreeSet<NodeName>| s.iter().map(|n| at(self.sim, n)).collect();
                 self.cut = Some((set(&open.side), set(&open.other)));
@@ -343,17 +489,16 @@ impl<'a> Run<'a> {
                 Fault::PartitionStop
             }
         };
-        self.trace.events[index].flags.0 |= EventFlags::MATCHED;
-        let fault = FaultAt {
-            at: At::Exact(point),
-            fault,
-        };
+        if let Some(index) = index {
+            self.trace.events[index].flags.0 |= EventFlags::MATCHED;
+        }
+        let fault = FaultAt { at: place, fault };
         self.matched.faults.push(fault.clone());
         self.t += 1_000;
         self.injected.push(Injected {
             index: self.done,
             matched: fault,
-            event: Some(index),
+            event: index,
             t_reached: self.t - 1_000,
             t_done: self.t,
             late: false,
@@ -361,6 +506,10 @@ impl<'a> Run<'a> {
             kill: None,
         });
         self.done += 1;
+    }
+
+    fn first_dead(&self) -> usize {
+        self.deaths.first().copied().unwrap_or_default()
     }
 
     fn resolve_cut(&self, who: &CutWho, node: usize, peer: Option<u32>) -> CutWho {
@@ -414,6 +563,13 @@ impl<'a> Run<'a> {
                 detail: "planted: entry lost on resync".into(),
             });
         }
+        if self.lost {
+            observations.push(Observation::Mismatch {
+                node: self.sim.nodes[0].clone(),
+                what: "digest".into(),
+                detail: "planted: entries lost on all".into(),
+            });
+        }
         observations.push(Observation::Round {
             name: "final".into(),
             complete: true,
@@ -423,7 +579,7 @@ impl<'a> Run<'a> {
             record,
             trace: self.trace,
             coverage,
-            history: Vec::new(),
+            history: self.history,
             observations,
             logs: BTreeMap::new(),
             log_marks: Vec::new(),

@@ -1,11 +1,13 @@
 //! The strategies against the made-up cluster: children, constraints, classes, pools, random points.
 
+mod parts;
+
 use super::Pick;
 use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses, serving_since};
 use super::queue::{Kept, MAX_TRIES, Queue, Why};
 use super::rand::XoRand;
 use super::sim::Sim;
-use super::{peers, random_points};
+use super::{Bounds, Parts, peers, random_points};
 use crate::fuzz::FaultSet;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
@@ -20,6 +22,7 @@ fn drawing(shape: &ClusterShape, faults: FaultSet) -> Drawing<'_> {
         faults,
         how: CutHow::Drop,
         salt: 5,
+        parts: Parts::NONE,
     }
 }
 
@@ -29,6 +32,7 @@ fn seed(product: &RunProduct) -> Seed<'_> {
         matched: product.record.matched.as_ref().unwrap(),
         exits: &product.record.exits,
         serving_ns: serving_since(&product.record),
+        bounds: Bounds::of(product),
     }
 }
 

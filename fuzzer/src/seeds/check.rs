@@ -253,6 +253,7 @@ mod tests {
         };
         let pattern = At::Pattern(Pattern {
             node: None,
+            except: None,
             role: Some("leader".into()),
             frames: vec!["*.commit".into()],
             stack: None,

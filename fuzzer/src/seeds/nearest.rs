@@ -62,6 +62,7 @@ impl<'a> Asked<'a> {
             }),
             At::Pattern(Pattern {
                 node,
+                except: _,
                 role,
                 frames,
                 stack,
@@ -317,6 +318,7 @@ mod tests {
     fn pattern(role: &str, frames: &[&str], kind: Option<Kind>, n: u32) -> At {
         At::Pattern(Pattern {
             node: None,
+            except: None,
             role: (!role.is_empty()).then(|| role.to_owned()),
             frames: frames.iter().map(|f| (*f).to_owned()).collect(),
             stack: None,

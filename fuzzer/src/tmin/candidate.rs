@@ -52,7 +52,7 @@ impl Candidate {
         let named = |f: &FaultAt| {
             let at = match &f.at {
                 At::Exact(_) | At::Joined(_) => true,
-                At::Pattern(p) => p.node.is_some(),
+                At::Pattern(p) => p.node.is_some() || p.except.is_some(),
                 At::AtOnce => false,
             };
             at || match &f.fault {

@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn arrivals_before_are_counted_and_frames_read() {
-        let sim = Sim::new(3, 1);
+        let sim = Sim::new(3, 2);
         let root = sim.run(&FaultSequence::empty("sim"));
         // The third time that n2 forces its log at this stack, and a harmless crash and reboot of n3 before.
         let stack = StackId::of_frames(["log.append", "main.run"]);

@@ -142,6 +142,7 @@ fn at_role(at: &At, fact: &FaultFacts) -> Option<At> {
     (p.phase == Phase::Test).then(|| {
         At::Pattern(Pattern {
             node: None,
+            except: None,
             role: Some(role),
             frames: Vec::new(),
             stack: Some(p.stack),

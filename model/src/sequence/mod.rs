@@ -3,8 +3,10 @@
 //! Made by strategies and by hand; run by the executor. Says nothing about whether it is legal: that is
 //! [`crate::constraints`]. The text form is in [`text`].
 
+pub mod shape;
 mod text;
 
+pub use shape::{Cast, Repeat, Shape, ShapeError, ShapeFault};
 pub use text::TextError;
 
 use crate::ids::NodeName;
@@ -226,7 +228,10 @@ impl FaultAt {
         let mut at = self.at.clone();
         match &mut at {
             At::Exact(p) => p.node = new(&p.node),
-            At::Pattern(p) => p.node = p.node.as_ref().map(new),
+            At::Pattern(p) => {
+                p.node = p.node.as_ref().map(new);
+                p.except = p.except.as_ref().map(new);
+            }
             At::Joined(n) => *n = new(n),
             At::AtOnce => {}
         }

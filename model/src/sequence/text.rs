@@ -97,6 +97,9 @@ struct AtText {
     when: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
+    /// Any node but this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    except: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,6 +159,18 @@ impl FaultSequence {
         // Strings, integers and tables only: nothing in the DTO can fail to serialise.
         toml::to_string(&dto).unwrap_or_else(|e| format!("# cannot be written: {e}\n"))
     }
+}
+
+/// One `[[fault]]` table of a shape, read as a sequence's would be.
+pub(super) fn fault_of_table(index: usize, table: toml::Table) -> Result<FaultAt, TextError> {
+    let text: FaultText = toml::Value::Table(table)
+        .try_into()
+        .map_err(|e: toml::de::Error| TextError::Fault {
+            index,
+            key: "fault",
+            problem: e.message().to_owned(),
+        })?;
+    text.into_fault(index)
 }
 
 fn parse<T: std::str::FromStr<Err = String>>(
@@ -442,7 +457,10 @@ impl AtText {
         if n == 0 {
             return Err(wrong(index, "at.n", "0: occurrences count from 1"));
         }
-        let loose = self.pattern == Some(true) || self.role.is_some() || self.frames.is_some();
+        let loose = self.pattern == Some(true)
+            || self.except.is_some()
+            || self.role.is_some()
+            || self.frames.is_some();
         if !loose
             && let (Some(node), Some(stack), Some(kind), Some(place)) =
                 (&self.node, stack, kind, place)
@@ -458,6 +476,7 @@ impl AtText {
         }
         let pattern = Pattern {
             node: self.node.map(NodeName),
+            except: self.except.map(NodeName),
             role: self.role,
             frames: self.frames.unwrap_or_default(),
             stack,
@@ -499,6 +518,7 @@ impl AtText {
             At::Pattern(p) => AtText {
                 when: None,
                 node: p.node.as_ref().map(ToString::to_string),
+                except: p.except.as_ref().map(ToString::to_string),
                 role: p.role.clone(),
                 frames: (!p.frames.is_empty()).then(|| p.frames.clone()),
                 stack: p.stack.map(|s| s.to_string()),
@@ -506,7 +526,8 @@ impl AtText {
                 place: p.place.map(|k| k.to_string()),
                 n: Some(p.n),
                 phase: Some(p.phase.to_string()),
-                pattern: (p.role.is_none() && p.frames.is_empty()).then_some(true),
+                pattern: (p.except.is_none() && p.role.is_none() && p.frames.is_empty())
+                    .then_some(true),
             },
         }
     }

@@ -40,7 +40,7 @@ fn point() -> impl Strategy<Value = IoPoint> {
 
 fn pattern() -> impl Strategy<Value = Pattern> {
     (
-        option::of(node()),
+        (option::of(node()), option::of(node())),
         option::of("[a-z]{1,8}"),
         vec("[a-zA-Z.*]{1,12}", 0..3),
         option::of(any::<u64>()),
@@ -53,8 +53,9 @@ fn pattern() -> impl Strategy<Value = Pattern> {
             !p.2.is_empty() || p.3.is_some() || p.4.is_some()
         })
         .prop_map(
-            |(node, role, frames, stack, kind, place, n, phase)| Pattern {
+            |((node, except), role, frames, stack, kind, place, n, phase)| Pattern {
                 node,
+                except,
                 role,
                 frames,
                 stack: stack.map(StackId),

@@ -48,6 +48,7 @@ fn plans_go_to_the_nodes_they_speak_of() {
     let pattern = |node: Option<u8>, role: Option<&str>| {
         At::Pattern(warren_model::Pattern {
             node: node.map(name),
+            except: None,
             role: role.map(str::to_owned),
             frames: vec!["*.x".into()],
             stack: None,
@@ -56,6 +57,13 @@ fn plans_go_to_the_nodes_they_speak_of() {
             n: 1,
             phase: Phase::Test,
         })
+    };
+    let but = |node: u8| match pattern(None, Some("leader")) {
+        At::Pattern(p) => At::Pattern(warren_model::Pattern {
+            except: Some(name(node)),
+            ..p
+        }),
+        other => other,
     };
     let nodes: Vec<NodeName> = (1..=3).map(name).collect();
     let probed: BTreeMap<_, _> = [(name(2), "chief".to_owned())].into();
@@ -66,6 +74,7 @@ fn plans_go_to_the_nodes_they_speak_of() {
         (pattern(Some(3), None), vec![2]),
         (pattern(None, Some("leader")), vec![0, 1, 2]),
         (pattern(None, Some("chief")), vec![1]),
+        (but(1), vec![1, 2]),
     ] {
         let plans = make_plans(
             &[at(where_.clone(), crash(Who::Executing))],

@@ -178,6 +178,7 @@ fn drift_of_a_pattern_is_each_nodes_own() {
     ];
     let pattern = At::Pattern(warren_model::Pattern {
         node: None,
+        except: None,
         role: None,
         frames: vec!["*.x".into()],
         stack: None,

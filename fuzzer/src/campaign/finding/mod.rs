@@ -7,7 +7,7 @@
 mod around;
 mod environment;
 mod ops;
-mod patterns;
+pub mod patterns;
 mod script;
 mod sheet;
 mod timeline;
@@ -252,6 +252,7 @@ mod tests {
             faults: crate::fuzz::FaultSet::default(),
             how: warren_model::CutHow::Drop,
             salt: 1,
+            parts: crate::search::Parts::NONE,
         };
         let root = sim.run(&FaultSequence::empty("sim"));
         let s = Seed {
@@ -259,6 +260,7 @@ mod tests {
             matched: root.record.matched.as_ref().unwrap(),
             exits: &[],
             serving_ns: None,
+            bounds: crate::search::Bounds::CALM,
         };
         let child = s.child(&d, 40, ChildFault::Crash).unwrap();
         let mut product = sim.run(&child);

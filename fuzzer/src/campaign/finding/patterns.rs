@@ -76,6 +76,7 @@ fn pattern(point: &IoPoint, event: usize, trace: &Trace) -> Option<Pattern> {
     let role = trace.role(e).map(str::to_owned);
     let base = |frames: Vec<String>, stack: Option<StackId>| Pattern {
         node: None,
+        except: None,
         role: None,
         frames,
         stack,
@@ -127,6 +128,7 @@ fn fits(p: &Pattern, e: &TraceEvent, trace: &Trace) -> bool {
     p.node
         .as_ref()
         .is_none_or(|n| trace.nodes.get(usize::from(e.node)) == Some(n))
+        && (p.except.is_none() || p.except.as_ref() != trace.nodes.get(usize::from(e.node)))
         && match p.phase {
             Phase::Start => e.phase == Phase::Start,
             _ => e.phase == Phase::Test,

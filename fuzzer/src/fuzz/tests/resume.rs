@@ -308,6 +308,14 @@ fn killed_at_any_point_the_campaign_becomes_the_same() {
 }
 
 #[test]
+fn killed_at_any_point_shapes_and_havoc_become_the_same() {
+    killed_at_any_point(StrategyKind::Warren, 24);
+    let plan = Plan(StrategyKind::Warren, 3);
+    let (dir, cuts) = cut_everywhere(plan, 9, Vec::new());
+    become_the_same(dir.path(), cuts, plan, 9);
+}
+
+#[test]
 fn killed_at_any_point_the_baseline_becomes_the_same() {
     killed_at_any_point(StrategyKind::RandomPoints, 10);
 }

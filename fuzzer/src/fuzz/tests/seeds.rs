@@ -7,6 +7,7 @@ use warren_model::{At, CrashStyle, Fault, Kind, Pattern, Phase, Who};
 fn at(stack: &str, kind: Kind, n: u32) -> At {
     At::Pattern(Pattern {
         node: None,
+        except: None,
         role: None,
         frames: Vec::new(),
         stack: Some(StackId::of_frames([stack, "main.run"])),

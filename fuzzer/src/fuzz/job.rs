@@ -1,0 +1,278 @@
+//! What is run next, as a sequence: a child of a kept run, a cast shape, a kept run changed, or a drawn baseline. Called by the stage with
+//! what the scheduler left; runs nothing. `None` = it was tested before, or is not possible after all: the scheduler is asked again.
+
+use super::drive::Drive;
+use super::kept::{drawing, identity, seed_of};
+use super::options::FuzzError;
+use super::saved::Job;
+use super::session::{Session, describe};
+use super::stage::DURABLE_EVERY;
+use super::{State, StrategyKind};
+use crate::campaign::StoredRun;
+use crate::search::havoc::{Op, Operator, Parent};
+use crate::search::rand::below;
+use crate::search::shapes::Ground;
+use crate::search::{
+    Drawing, NextRun, Origin, Pick, Queue, Warren, random_points, shapes, symmetry,
+};
+use libafl::HasMetadata;
+use libafl::corpus::Corpus;
+use libafl::mutators::{MutationResult, Mutator};
+use libafl::state::{HasCorpus, HasRand};
+use std::rc::Rc;
+use warren_model::{FaultSequence, StartState, Trace};
+
+impl Session {
+    /// The sequence behind a turn.
+    ///
+    /// # Errors
+    /// I/O; a fault-free trace in which nothing can be placed.
+    pub(super) fn make_job<E: Drive>(
+        &mut self,
+        executor: &E,
+        state: &mut State,
+        next: NextRun,
+    ) -> Result<Option<Job>, FuzzError> {
+        let shape = executor.shape().clone();
+        let drawing = drawing(self, executor, &shape);
+        match next {
+            NextRun::Child(pick) => self.child(state, &drawing, pick),
+            NextRun::Shape => self.shape(state, &drawing),
+            NextRun::Havoc => self.havoc(state, &drawing),
+            NextRun::Draw => self.baseline(state, &drawing).map(Some),
+            // It is no run.
+            NextRun::Unpark(_) => Ok(None),
+        }
+    }
+
+    fn every_tenth(&self) -> bool {
+        self.begun() % DURABLE_EVERY == DURABLE_EVERY - 1
+    }
+
+    fn baseline(&self, state: &mut State, drawing: &Drawing<'_>) -> Result<Job, FuzzError> {
+        let sequence = random_points::draw(
+            &self.root,
+            self.root_serving_ns,
+            &self.options.target,
+            self.draw_start(state),
+            drawing,
+            state.rand_mut(),
+        );
+        if sequence.faults.is_empty() {
+            return Err(FuzzError::Learning(
+                "the fault-free trace has no point where a fault may happen; check --faults, max_dead and [target] include".into(),
+            ));
+        }
+        Ok(Job {
+            lines: describe(&sequence, &self.root),
+            sequence,
+            why: StrategyKind::RandomPoints.to_string(),
+            durable: self.every_tenth(),
+            ..Job::default()
+        })
+    }
+
+    fn draw_start(&self, state: &mut State) -> StartState {
+        let snapshots = self.learnt.roots.saturating_sub(1);
+        random_points::start(snapshots, self.options.starts.cold_share, state.rand_mut())
+    }
+
+    fn child(
+        &mut self,
+        state: &mut State,
+        drawing: &Drawing<'_>,
+        pick: Pick,
+    ) -> Result<Option<Job>, FuzzError> {
+        let stored = StoredRun::read(&self.folder.runs(), pick.seed)?;
+        let seed = seed_of(&stored.record, &stored.trace, stored.bounds);
+        let sequence = seed.as_ref().and_then(|s| {
+            let event = *s
+                .classes(drawing)
+                .get(&pick.key)?
+                .get(pick.occurrence as usize)?;
+            s.child(drawing, event, pick.key.fault)
+        });
+        let queue = state.metadata_mut::<Queue>()?;
+        let Some(sequence) = sequence else {
+            queue.tested(&pick);
+            return Ok(None);
+        };
+        let plain = identity(&sequence);
+        if pick.tries == 0
+            && !pick.free
+            && !self.tested.contains(&plain)
+            && self.is_anothers(&stored.record, plain)
+        {
+            queue.put_off(&pick);
+            return Ok(None);
+        }
+        let job = Job {
+            lines: describe(&sequence, &stored.trace),
+            why: reason(&pick, &sequence),
+            twin: twin(&sequence, drawing),
+            sequence,
+            ..Job::default()
+        };
+        if !self.take_note(&job) && pick.tries == 0 {
+            state.metadata_mut::<Queue>()?.tested(&pick);
+            return Ok(None);
+        }
+        let due = self.durable_due.remove(&pick.seed);
+        if due {
+            self.news.durable_out.push(pick.seed);
+        }
+        Ok(Some(Job {
+            pick: Some(pick),
+            durable: due || self.every_tenth(),
+            ..job
+        }))
+    }
+
+    fn shape(
+        &mut self,
+        state: &mut State,
+        drawing: &Drawing<'_>,
+    ) -> Result<Option<Job>, FuzzError> {
+        let start = self.draw_start(state);
+        let ground = self.ground(start)?;
+        let warren = state.metadata_mut::<Warren>()?.clone();
+        let (all, target) = (&self.options.shapes, &self.options.target);
+        let Some((name, sequence)) =
+            shapes::draw(all, &warren, &ground, target, drawing, state.rand_mut())
+        else {
+            self.say_once(
+                "no shape can be cast on this cluster: their turns go to the others".into(),
+            );
+            return Ok(None);
+        };
+        let why = format!("shape {name}{}", from(&sequence));
+        let origin = Origin::Shape(name);
+        Ok(self.drawn(sequence, origin, why, &ground.trace, drawing))
+    }
+
+    /// What a fault-free run from this start tells; read once.
+    fn ground(&mut self, start: StartState) -> Result<Rc<Ground>, FuzzError> {
+        // A root that was learned late has another number: then the run of this one is from another start, which is cast for instead.
+        let root = match start {
+            StartState::Cold => 0,
+            StartState::Snapshot(k) => u64::from(k),
+        };
+        if let Some(ground) = self.grounds.get(&root) {
+            return Ok(ground.clone());
+        }
+        let stored = StoredRun::read(&self.folder.runs(), root)?;
+        let matched = stored
+            .record
+            .matched
+            .unwrap_or_else(|| FaultSequence::empty(""));
+        let lead = self.judge().rules().lead_role.clone();
+        let ground = Rc::new(Ground::new(
+            matched.start,
+            matched.roles,
+            &lead,
+            stored.trace,
+        ));
+        self.grounds.insert(root, ground.clone());
+        Ok(ground)
+    }
+
+    fn havoc(
+        &mut self,
+        state: &mut State,
+        drawing: &Drawing<'_>,
+    ) -> Result<Option<Job>, FuzzError> {
+        let roots = u64::from(self.learnt.roots);
+        let kept = (state.corpus().count() as u64).saturating_sub(roots);
+        if kept == 0 {
+            return Ok(None);
+        }
+        let runs = self.folder.runs();
+        let [id, second] = [(); 2].map(|()| roots + below(state.rand_mut(), kept));
+        let stored = StoredRun::read(&runs, id)?;
+        let other = StoredRun::read(&runs, second)?;
+        let (Some(parent), other) = (parent_of(&stored), parent_of(&other)) else {
+            return Ok(None);
+        };
+        let mut ops = Op::ALL.to_vec();
+        while !ops.is_empty() {
+            let i = below(state.rand_mut(), ops.len() as u64) as usize;
+            let op = ops.swap_remove(i);
+            let mut sequence = FaultSequence::empty(&self.options.target);
+            let mut operator = Operator {
+                op,
+                parent: &parent,
+                other: other.as_ref(),
+                drawing,
+            };
+            if operator.mutate(state, &mut sequence)? == MutationResult::Skipped {
+                continue;
+            }
+            let why = format!("havoc {op} of {id:06}{}", from(&sequence));
+            let origin = Origin::Havoc {
+                op: op.to_string(),
+                seed: id,
+            };
+            let job = self.drawn(sequence, origin, why, &stored.trace, drawing);
+            if job.is_some() {
+                return Ok(job);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The job of a sequence that no class stands for; none when it was tested.
+    fn drawn(
+        &mut self,
+        sequence: FaultSequence,
+        origin: Origin,
+        why: String,
+        trace: &Trace,
+        drawing: &Drawing<'_>,
+    ) -> Option<Job> {
+        let job = Job {
+            lines: describe(&sequence, trace),
+            twin: twin(&sequence, drawing),
+            sequence,
+            origin,
+            why,
+            durable: self.every_tenth(),
+            ..Job::default()
+        };
+        self.take_note(&job).then_some(job)
+    }
+
+    /// Answers whether neither the sequence nor one that is the same by symmetry was tested; if so, it counts as tested from now on.
+    fn take_note(&mut self, job: &Job) -> bool {
+        let fresh = job.identities().all(|i| !self.tested.contains(&i));
+        if fresh {
+            self.tested.extend(job.identities());
+            self.news.tested.extend(job.identities());
+        }
+        fresh
+    }
+}
+
+fn twin(sequence: &FaultSequence, drawing: &Drawing<'_>) -> Option<u64> {
+    drawing
+        .parts
+        .symmetry
+        .then(|| symmetry::identity(sequence, drawing.shape))
+        .flatten()
+}
+
+fn parent_of(stored: &StoredRun) -> Option<Parent<'_>> {
+    let seed = seed_of(&stored.record, &stored.trace, stored.bounds)?;
+    Parent::new(seed, &stored.record.injected)
+}
+
+/// Why this child, and where its run begins.
+fn reason(pick: &Pick, sequence: &FaultSequence) -> String {
+    format!("{}{}", pick.reason(), from(sequence))
+}
+
+fn from(sequence: &FaultSequence) -> String {
+    match sequence.start {
+        StartState::Cold => String::new(),
+        start => format!(", from {start}"),
+    }
+}

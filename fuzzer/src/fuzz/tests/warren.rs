@@ -1,0 +1,149 @@
+//! `--strategy warren` on the made-up cluster: its parts have their turns and say so, each can be left out, and what is told of them
+//! adds up.
+
+use super::resume::{moody, resumed, sim, small};
+use super::*;
+use crate::search::{Parts, Without};
+use std::collections::BTreeMap;
+
+fn without(parts: &str) -> Option<Without> {
+    (!parts.is_empty()).then(|| parts.parse().unwrap())
+}
+
+fn deep() -> Sim {
+    Sim {
+        deep: true,
+        bug: false,
+        rounds: 24,
+        ..Sim::new(3, 1)
+    }
+}
+
+/// How many fuzzed runs say that they were made so.
+fn turns(folder: &Path) -> BTreeMap<String, usize> {
+    let mut turns = BTreeMap::new();
+    for l in lines(folder).iter().filter(|l| l["role"] == "fuzz") {
+        let why = l["why"].as_str().unwrap();
+        let first = why.split([' ', ',']).next().unwrap();
+        let turn = match first {
+            "shape" | "havoc" => first,
+            _ => "child",
+        };
+        *turns.entry(turn.to_owned()).or_default() += 1;
+    }
+    turns
+}
+
+#[test]
+fn the_parts_have_their_turns_and_each_can_be_left_out() {
+    for (parts, shapes, havoc) in [
+        ("", true, true),
+        ("shapes", false, true),
+        ("havoc", true, false),
+        ("shapes,havoc,strata,symmetry", false, false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut o = options(dir.path(), StrategyKind::Warren, 2, 70);
+        o.without = without(parts);
+        let end = fuzz(deep(), o, nothing());
+        let turns = turns(&end.folder);
+        let of = |turn: &str| turns.get(turn).copied().unwrap_or(0);
+        assert_eq!(of("shape") > 3, shapes, "without {parts}: {turns:?}");
+        assert_eq!(of("havoc") > 3, havoc, "without {parts}: {turns:?}");
+        assert!(of("child") > 25, "without {parts}: {turns:?}");
+        let whys: Vec<String> = lines(&end.folder)
+            .iter()
+            .map(|l| l["why"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        let said = |what: &str| whys.iter().any(|w| w.contains(what));
+        assert_eq!(said("settled"), !parts.contains("strata"), "{parts}");
+        let on = without(parts).map_or(Parts::ALL, |w| w.0);
+        assert_eq!(stat(&end.folder, "parts"), on.to_string());
+        if shapes {
+            assert_eq!(stat(&end.folder, "shapes_tried"), of("shape").to_string());
+            assert!(said("shape "), "{whys:?}");
+        }
+        if havoc {
+            assert_eq!(stat(&end.folder, "havoc_tried"), of("havoc").to_string());
+            assert!(said("havoc "), "{whys:?}");
+        }
+    }
+}
+
+#[test]
+fn without_its_parts_it_is_crashfuzz() {
+    let picked = |strategy, parts: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut o = options(dir.path(), strategy, 5, 60);
+        o.without = without(parts);
+        let end = fuzz(Sim::new(3, 1), o, nothing());
+        let part = |l: &serde_json::Value| format!("{} {} {}", l["kinds"], l["why"], l["seed_run"]);
+        lines(&end.folder).iter().map(part).collect::<Vec<_>>()
+    };
+    let none = picked(StrategyKind::Warren, "shapes,havoc,strata,symmetry");
+    assert_eq!(none, picked(StrategyKind::CrashFuzz, ""));
+    assert_ne!(none, picked(StrategyKind::Warren, "shapes,havoc,symmetry"));
+}
+
+/// Five faults, the last three of which must come while a node joins: the queue alone hardly ever gets there.
+#[test]
+fn the_deep_bug_is_found_by_shapes() {
+    let limit = 120;
+    let until = |strategy, seed| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut o = options(dir.path(), strategy, seed, limit);
+        o.exit_on_bug = true;
+        fuzz(deep(), o, nothing()).sequences
+    };
+    let of = |strategy| -> Vec<u64> { (1..=3).map(|seed| until(strategy, seed)).collect() };
+    let (warren, crashfuzz) = (of(StrategyKind::Warren), of(StrategyKind::CrashFuzz));
+    println!("warren {warren:?}, crashfuzz {crashfuzz:?}");
+    assert!(
+        median(&warren) * 2 <= median(&crashfuzz),
+        "warren {warren:?}, crashfuzz {crashfuzz:?}"
+    );
+}
+
+#[test]
+fn other_parts_or_shapes_are_another_campaign() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = FuzzOptions {
+        without: without("havoc"),
+        ..small(dir.path(), StrategyKind::Warren, 5)
+    };
+    fuzz(sim(), first, moody());
+    let ask = |parts: &str, shapes: usize| {
+        let mut o = resumed(dir.path(), StrategyKind::Warren, 6);
+        o.without = without(parts);
+        o.shapes.truncate(shapes);
+        let (e, judge) = executor(sim(), moody());
+        campaign(o, e, &judge).map_err(|e| e.to_string())
+    };
+    let text = ask("", 99).unwrap_err();
+    let part = "parts: was shapes,strata,symmetry, asked shapes,havoc,strata,symmetry";
+    assert!(text.contains(part), "{text}");
+    let text = ask("havoc", 3).unwrap_err();
+    assert!(text.contains("shapes: was 10 ("), "{text}");
+    assert_eq!(ask("havoc", 99).unwrap().sequences, 6);
+}
+
+/// Instances may have strategies of their own: what one tested, the other believes.
+#[test]
+fn instances_of_other_strategies_believe_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let instance = |name: &str, strategy| FuzzOptions {
+        instance: name.into(),
+        kind: InstanceKind::Secondary,
+        look_every: Duration::ZERO,
+        ..small(dir.path(), strategy, 20)
+    };
+    let calm = || Sim {
+        bug: false,
+        ..sim()
+    };
+    fuzz(calm(), instance("a", StrategyKind::Warren), nothing());
+    let end = fuzz(calm(), instance("b", StrategyKind::CrashFuzz), nothing());
+    assert_eq!(stat(&end.folder, "others"), "1");
+    let tested: u64 = stat(&end.folder, "others_tested").parse().unwrap();
+    assert!(tested >= 20, "{tested}");
+}

@@ -1,0 +1,344 @@
+//! Shapes cast into sequences: who is `$a`, which n, how often a part is repeated. Pure.
+//!
+//! Called by the stage when it is a shape's turn. The run makes the sequence exact, and what it kept is an ordinary seed run. A shape
+//! that cannot be meant on this cluster (no leader, a kind of fault that is not drawn, a constraint, a pattern of a kind that no node of
+//! that role ever does) is not cast; what the constraints say of who leads later is an assumption here, and asked again in the run.
+
+use super::children::Drawing;
+use super::rand::below;
+use super::warren::Warren;
+use libafl_bolts::rands::Rand;
+use std::collections::BTreeMap;
+use warren_model::sequence::Cast;
+use warren_model::sequence::shape::with_role;
+use warren_model::{
+    At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultKind, FaultSequence, Member, NodeName,
+    Pattern, Phase, Shape, ShapeError, StartState, Trace, Violation, Who,
+};
+
+/// Casts tried of one shape before another one has its turn.
+const CASTS: usize = 8;
+
+/// The shapes that come with Warren.
+///
+/// # Errors
+/// Never, unless the file in the source is broken; a test reads it.
+pub fn built_in() -> Result<Vec<Shape>, ShapeError> {
+    Shape::all_of_text(include_str!("../../../dictionaries/shapes.toml"))
+}
+
+/// What a fault-free run tells of the cluster that shapes are cast for.
+#[derive(Clone, Debug, Default)]
+pub struct Ground {
+    pub start: StartState,
+    /// Who was what at GO.
+    pub roles: BTreeMap<NodeName, String>,
+    /// The leading role; none where nobody leads.
+    pub lead: Option<String>,
+    pub trace: Trace,
+}
+
+impl Ground {
+    /// `lead` is what the target says; where it says nothing, the role that one node alone has.
+    #[must_use]
+    pub fn new(
+        start: StartState,
+        roles: BTreeMap<NodeName, String>,
+        lead: &str,
+        trace: Trace,
+    ) -> Self {
+        let count = |role: &str| roles.values().filter(|r| *r == role).count();
+        let alone = || {
+            let one = roles.values().filter(|r| count(r) == 1);
+            let one: Vec<&String> = one.collect();
+            match &one[..] {
+                [role] if roles.len() > 1 => Some((*role).clone()),
+                _ => None,
+            }
+        };
+        let lead = if lead.is_empty() {
+            alone()
+        } else {
+            Some(lead.to_owned()).filter(|l| count(l) > 0)
+        };
+        Ground {
+            start,
+            roles,
+            lead,
+            trace,
+        }
+    }
+
+    /// Most arrivals of a pattern on one node of the fault-free run.
+    fn arrivals(&self, p: &Pattern) -> u32 {
+        let mut counts: BTreeMap<u16, u32> = BTreeMap::new();
+        for e in &self.trace.events {
+            let here = |n: &NodeName| self.trace.nodes.get(usize::from(e.node)) == Some(n);
+            if e.phase == Phase::Test && p.node.as_ref().is_none_or(here) && self.trace.fits(p, e) {
+                *counts.entry(e.node).or_default() += 1;
+            }
+        }
+        counts.into_values().max().unwrap_or(0)
+    }
+}
+
+/// One of the shapes, cast; by weight, the first that can be. None when none can.
+pub fn draw(
+    shapes: &[Shape],
+    warren: &Warren,
+    ground: &Ground,
+    target: &str,
+    drawing: &Drawing<'_>,
+    rand: &mut impl Rand,
+) -> Option<(String, FaultSequence)> {
+    let mut left: Vec<&Shape> = shapes.iter().collect();
+    while !left.is_empty() {
+        // In thousandths, so that draws stay whole numbers.
+        let weigh = |s: &Shape| ((warren.weight(&s.name) * 1000.0) as u64).max(1);
+        let mut at = below(rand, left.iter().map(|s| weigh(s)).sum());
+        let i = left.iter().position(|s| {
+            let here = at < weigh(s);
+            at = at.saturating_sub(weigh(s));
+            here
+        });
+        let shape = left.swap_remove(i.unwrap_or(0));
+        for _ in 0..CASTS {
+            if let Some(sequence) = cast(shape, ground, target, drawing, rand) {
+                return Some((shape.name.clone(), sequence));
+            }
+        }
+    }
+    None
+}
+
+/// A sequence of this shape; none when this cast, or any, is not possible here.
+#[must_use]
+pub fn cast(
+    shape: &Shape,
+    ground: &Ground,
+    target: &str,
+    drawing: &Drawing<'_>,
+    rand: &mut impl Rand,
+) -> Option<FaultSequence> {
+    if shape.needs_lead() && ground.lead.is_none() {
+        return None;
+    }
+    let lead = ground.lead.clone().unwrap_or_default();
+    let nodes = cast_nodes(shape, ground, drawing, rand)?;
+    let mut sequence = FaultSequence::empty(target);
+    sequence.start = ground.start;
+    sequence.roles.clone_from(&ground.roles);
+    for i in order(shape, drawing.shape.max_faults, rand)? {
+        let asked = &shape.faults[i];
+        let mut f = with_role(&asked.fault, &mut |r| {
+            if r == warren_model::sequence::shape::LEAD {
+                lead.clone()
+            } else {
+                r.to_owned()
+            }
+        });
+        f = f.renamed(&|n: &NodeName| nodes.get(n).unwrap_or(n).clone());
+        if let Fault::PartitionStart { how, .. } = &mut f.fault
+            && *how == CutHow::Drop
+        {
+            *how = drawing.how;
+        }
+        if let At::Pattern(p) = &mut f.at {
+            let (least, mut most) = asked.n;
+            // Frames of recovery are in no fault-free run; what any node does, or one of this role, must be there.
+            if p.frames.is_empty() || sequence.faults.is_empty() {
+                let there = ground.arrivals(p);
+                if there < least {
+                    return None;
+                }
+                if sequence.faults.is_empty() {
+                    most = most.min(there);
+                }
+            }
+            p.n = log_uniform(least, most.max(least), rand);
+        }
+        if !allowed(drawing, f.fault.kind()) {
+            return None;
+        }
+        sequence.faults.push(f);
+    }
+    follow(&sequence, &lead, drawing).ok()?;
+    Some(sequence)
+}
+
+fn allowed(drawing: &Drawing<'_>, kind: FaultKind) -> bool {
+    match kind {
+        FaultKind::Crash => drawing.faults.crash,
+        FaultKind::Reboot => drawing.faults.reboot,
+        FaultKind::PartitionStart | FaultKind::PartitionStop => drawing.faults.partition,
+    }
+}
+
+/// Which faults of the shape come, repeats spelt out; as many repeats as drawn and as fit.
+fn order(shape: &Shape, max_faults: usize, rand: &mut impl Rand) -> Option<Vec<usize>> {
+    let all = shape.faults.len();
+    let mut order: Vec<usize> = (0..all).collect();
+    if let Some(r) = shape.repeat {
+        let (least, most) = r.times;
+        let times = least + below(rand, u64::from(most - least) + 1) as u32;
+        for _ in 1..times {
+            if order.len() + all - r.from <= max_faults {
+                order.extend(r.from..all);
+            }
+        }
+    }
+    (order.len() <= max_faults).then_some(order)
+}
+
+/// A node for each variable, no node twice.
+fn cast_nodes(
+    shape: &Shape,
+    ground: &Ground,
+    drawing: &Drawing<'_>,
+    rand: &mut impl Rand,
+) -> Option<BTreeMap<NodeName, NodeName>> {
+    let leads = |n: &NodeName| ground.lead.is_some() && ground.roles.get(n) == ground.lead.as_ref();
+    let group = drawing
+        .shape
+        .groups
+        .iter()
+        .find(|g| g.nodes.iter().any(leads))
+        .or_else(|| drawing.shape.groups.iter().max_by_key(|g| g.nodes.len()))?;
+    let mut cast: BTreeMap<NodeName, NodeName> = BTreeMap::new();
+    // The leader first: `any` must not take it away.
+    let mut variables: Vec<(&NodeName, Cast)> = shape.nodes.iter().map(|(n, c)| (n, *c)).collect();
+    variables.sort_by_key(|(_, c)| *c != Cast::Lead);
+    for (variable, of) in variables {
+        let free: Vec<&NodeName> = group
+            .nodes
+            .iter()
+            .filter(|n| !cast.values().any(|c| c == *n))
+            .filter(|n| match of {
+                Cast::Lead => leads(n),
+                Cast::Member => !leads(n),
+                Cast::Any => true,
+            })
+            .collect();
+        let node = free.get(below(rand, free.len() as u64) as usize)?;
+        cast.insert(variable.clone(), (*node).clone());
+    }
+    Some(cast)
+}
+
+/// Between the two, small numbers more often: each doubling is as likely as the next.
+fn log_uniform(least: u32, most: u32, rand: &mut impl Rand) -> u32 {
+    let unit = (rand.next() >> 11) as f64 / (1u64 << 53) as f64;
+    let (a, b) = (f64::from(least), f64::from(most) + 1.0);
+    let drawn = (a.ln() + unit * (b.ln() - a.ln())).exp();
+    (drawn as u32).clamp(least, most)
+}
+
+/// Asks the constraints of a sequence with open names, assuming that a leader that is gone is followed by the first node that is not.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn follow(
+    sequence: &FaultSequence,
+    lead: &str,
+    drawing: &Drawing<'_>,
+) -> Result<ClusterState, Violation> {
+    let leading = sequence.roles.iter().find(|(_, r)| *r == lead);
+    let mut leader: Option<NodeName> = leading.map(|(n, _)| n.clone());
+    let mut state = ClusterState::default();
+    for f in &sequence.faults {
+        let executing = executing(f, &state, leader.as_ref(), lead, drawing);
+        let resolved = resolve(f, executing.as_ref(), leader.as_ref(), &state, drawing)?;
+        state = drawing.shape.apply(&state, executing.as_ref(), &resolved)?;
+        let gone = |n: &NodeName| {
+            let cut_off = state.cut.as_ref().is_some_and(|c| {
+                let small = if c.side.len() <= c.other.len() {
+                    &c.side
+                } else {
+                    &c.other
+                };
+                // A link between two nodes leaves both with the others.
+                c.side.len() + c.other.len() == drawing.shape.nodes().count() && small.contains(n)
+            });
+            state.dead.contains(n) || cut_off
+        };
+        if leader.as_ref().is_some_and(gone) {
+            leader = drawing.shape.nodes().find(|n| !gone(n)).cloned();
+        }
+    }
+    Ok(state)
+}
+
+/// The node that will execute a fault's point, as far as can be assumed.
+fn executing(
+    f: &FaultAt,
+    state: &ClusterState,
+    leader: Option<&NodeName>,
+    lead: &str,
+    drawing: &Drawing<'_>,
+) -> Option<NodeName> {
+    match &f.at {
+        At::Exact(p) => Some(p.node.clone()),
+        At::AtOnce | At::Joined(_) => None,
+        At::Pattern(p) => {
+            let fits = |n: &NodeName| !state.dead.contains(n) && p.except.as_ref() != Some(n);
+            let by_role = leader.filter(|n| p.role.as_deref() == Some(lead) && fits(n));
+            p.node
+                .clone()
+                .or_else(|| by_role.cloned())
+                .or_else(|| drawing.shape.nodes().find(|n| fits(n)).cloned())
+        }
+    }
+}
+
+fn resolve(
+    f: &FaultAt,
+    executing: Option<&NodeName>,
+    leader: Option<&NodeName>,
+    state: &ClusterState,
+    drawing: &Drawing<'_>,
+) -> Result<Fault, Violation> {
+    let or = |n: Option<&NodeName>, what: &str| {
+        n.cloned()
+            .ok_or_else(|| Violation::Unresolved(what.to_owned()))
+    };
+    let who = |w: &Who| -> Result<Who, Violation> {
+        Ok(Who::Node(match w {
+            Who::Node(n) => n.clone(),
+            Who::Executing => or(executing, "@executing")?,
+            Who::Role(r) => or(leader, r)?,
+            Who::FirstDead => state.dead.first().cloned().ok_or(Violation::NobodyDead)?,
+        }))
+    };
+    let member = |m: &Member| -> Result<Member, Violation> {
+        Ok(Member::Node(match m {
+            Member::Node(n) => n.clone(),
+            Member::Executing => or(executing, "@executing")?,
+            Member::Role(r) => or(leader, r)?,
+            Member::Peer => {
+                let other = drawing.shape.nodes().find(|n| Some(*n) != executing);
+                or(other, "@peer")?
+            }
+        }))
+    };
+    Ok(match &f.fault {
+        Fault::Crash { who: w, style } => Fault::Crash {
+            who: who(w)?,
+            style: *style,
+        },
+        Fault::Reboot { who: w } => Fault::Reboot { who: who(w)? },
+        Fault::PartitionStart { how, who: w } => Fault::PartitionStart {
+            how: *how,
+            who: CutWho {
+                cut: w.cut.iter().map(member).collect::<Result<_, Violation>>()?,
+                from: w
+                    .from
+                    .iter()
+                    .map(member)
+                    .collect::<Result<_, Violation>>()?,
+                bridge: w.bridge.as_ref().map(member).transpose()?,
+                way: w.way,
+            },
+        },
+        Fault::PartitionStop => Fault::PartitionStop,
+    })
+}

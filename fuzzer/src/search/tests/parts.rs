@@ -1,0 +1,307 @@
+//! The parts of `warren` against the made-up cluster: shapes come and keep the rules, havoc keeps them too and changes something, strata
+//! are drawn evenly, twins are one child.
+
+use super::*;
+use crate::search::havoc::{Op, Parent, changed};
+use crate::search::shapes::{self, Ground};
+use crate::search::strata::Stratum;
+use crate::search::{Warren, symmetry};
+use std::collections::BTreeMap;
+use warren_model::Shape;
+
+fn deep(nodes: usize, max_dead: usize) -> Sim {
+    let mut sim = Sim::new(nodes, max_dead);
+    (sim.deep, sim.bug, sim.rounds) = (true, false, 60);
+    sim
+}
+
+fn warren(shape: &ClusterShape) -> Drawing<'_> {
+    Drawing {
+        parts: Parts::ALL,
+        ..drawing(shape, FaultSet::default())
+    }
+}
+
+fn ground(sim: &Sim) -> Ground {
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let roles = root.record.matched.unwrap().roles;
+    Ground::new(StartState::Cold, roles, "leader", root.trace)
+}
+
+fn named(name: &str) -> Shape {
+    let all = shapes::built_in().unwrap();
+    all.into_iter().find(|s| s.name == name).unwrap()
+}
+
+/// A sequence reads back as itself and keeps the rules, as far as that can be told before its run.
+fn sound(s: &FaultSequence, d: &Drawing<'_>) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&FaultSequence::from_text(&s.to_text()).unwrap(), s);
+    let state = shapes::follow(s, "leader", d);
+    prop_assert!(state.is_ok(), "{:?} in {}", state, s.to_text());
+    prop_assert!(s.faults.len() <= d.shape.max_faults);
+    Ok(())
+}
+
+#[test]
+fn which_shapes_can_be_cast_where() {
+    let all = shapes::built_in().unwrap();
+    for (nodes, max_dead, not) in [(5, 2, &[][..]), (3, 1, &["stale-rejoin"])] {
+        let sim = deep(nodes, max_dead);
+        let shape = sim.shape();
+        let d = warren(&shape);
+        let ground = ground(&sim);
+        let mut rand = XoRand::new(1);
+        for s in &all {
+            let cast = shapes::cast(s, &ground, "sim", &d, &mut rand);
+            let want = !not.contains(&s.name.as_str());
+            assert_eq!(cast.is_some(), want, "{} on {nodes} nodes", s.name);
+        }
+    }
+    // Kinds that are not drawn, no leader, too few faults.
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let mut rand = XoRand::new(1);
+    let crashes = Drawing {
+        faults: set("crash,reboot"),
+        ..warren(&shape)
+    };
+    let cast = |name: &str, d: &Drawing<'_>, g: &Ground, rand: &mut XoRand| {
+        shapes::cast(&named(name), g, "sim", d, rand).is_some()
+    };
+    let g = ground(&sim);
+    assert!(!cast("half-open-to", &crashes, &g, &mut rand));
+    assert!(cast("flapping", &crashes, &g, &mut rand));
+    let leaderless = Ground {
+        lead: None,
+        ..ground(&sim)
+    };
+    assert!(!cast(
+        "leader-chase",
+        &warren(&shape),
+        &leaderless,
+        &mut rand
+    ));
+    assert!(cast("flapping", &warren(&shape), &leaderless, &mut rand));
+    let mut short = sim.shape();
+    short.max_faults = 3;
+    assert!(!cast("flapping", &warren(&short), &g, &mut rand));
+    assert!(cast("leader-chase", &warren(&short), &g, &mut rand));
+}
+
+#[test]
+fn who_leads_where_the_target_does_not_say() {
+    let roles = |text: &[&str]| -> BTreeMap<warren_model::NodeName, String> {
+        let nodes = Sim::new(5, 2).nodes.into_iter();
+        nodes.zip(text.iter().map(|r| (*r).to_owned())).collect()
+    };
+    let lead = |said: &str, r: &[&str]| {
+        let trace = warren_model::Trace::default();
+        Ground::new(StartState::Cold, roles(r), said, trace).lead
+    };
+    assert_eq!(
+        lead("chief", &["chief", "x", "x"]).as_deref(),
+        Some("chief")
+    );
+    assert_eq!(lead("chief", &["x", "x", "x"]), None);
+    assert_eq!(lead("", &["x", "a", "x"]).as_deref(), Some("a"));
+    assert_eq!(lead("", &["x", "a", "b"]), None);
+    assert_eq!(lead("", &[]), None);
+}
+
+#[test]
+fn most_casts_of_each_shape_are_injected_in_full() {
+    for (nodes, max_dead) in [(5, 2), (3, 1)] {
+        let sim = deep(nodes, max_dead);
+        let shape = sim.shape();
+        let d = warren(&shape);
+        let ground = ground(&sim);
+        let mut rand = XoRand::new(2);
+        for s in shapes::built_in().unwrap() {
+            let casts: Vec<FaultSequence> = (0..12)
+                .filter_map(|_| shapes::cast(&s, &ground, "sim", &d, &mut rand))
+                .collect();
+            let full = casts.iter().filter(|c| sim.run(c).complete()).count();
+            assert!(
+                full * 2 >= casts.len(),
+                "{}: {full} of {} on {nodes} nodes",
+                s.name,
+                casts.len()
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn shapes_keep_the_rules(salt in any::<u64>(), large in any::<bool>()) {
+        let sim = if large { deep(5, 2) } else { deep(3, 1) };
+        let shape = sim.shape();
+        let d = warren(&shape);
+        let all = shapes::built_in().unwrap();
+        let mut rand = XoRand::new(salt);
+        let drawn = shapes::draw(&all, &Warren::default(), &ground(&sim), "sim", &d, &mut rand);
+        let (name, s) = drawn.unwrap();
+        prop_assert!(all.iter().any(|s| s.name == name));
+        sound(&s, &d)?;
+        // No variable is left open.
+        prop_assert!(!s.to_text().contains('$'), "{}", s.to_text());
+        // What the run makes of it is a seed run like any other.
+        let run = sim.run(&s);
+        prop_assert!(d.state_after(run.record.matched.as_ref().unwrap()).is_some());
+    }
+
+    #[test]
+    fn havoc_keeps_the_rules_and_changes_something(salt in any::<u64>(), large in any::<bool>()) {
+        let sim = if large { deep(5, 2) } else { deep(3, 1) };
+        let shape = sim.shape();
+        let d = warren(&shape);
+        let all = shapes::built_in().unwrap();
+        let ground = ground(&sim);
+        let mut rand = XoRand::new(salt);
+        let mut one = || {
+            let drawn = shapes::draw(&all, &Warren::default(), &ground, "sim", &d, &mut rand);
+            sim.run(&drawn.unwrap().1)
+        };
+        let (a, b) = (one(), one());
+        let of = |p| Parent::new(seed(p), &p.record.injected);
+        let (Some(parent), other) = (of(&a), of(&b)) else {
+            return Ok(());
+        };
+        let was = a.record.matched.as_ref().unwrap();
+        for op in Op::ALL {
+            let Some(s) = changed(op, &parent, other.as_ref(), &d, &mut rand) else {
+                continue;
+            };
+            prop_assert_ne!(&s, was, "{}", op);
+            prop_assert_eq!((&s.start, &s.roles, &s.target), (&was.start, &was.roles, &was.target));
+            prop_assert_eq!(&FaultSequence::from_text(&s.to_text()).unwrap(), &s);
+            prop_assert!(s.faults.len() <= shape.max_faults);
+            let run = sim.run(&s);
+            let matched = run.record.matched.as_ref().unwrap();
+            prop_assert!(d.state_after(matched).is_some(), "{}: {}", op, s.to_text());
+        }
+    }
+}
+
+#[test]
+fn each_operator_makes_something_of_ordinary_runs() {
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let ground = ground(&sim);
+    let mut rand = XoRand::new(5);
+    let mut full: BTreeMap<String, [u32; 2]> = BTreeMap::new();
+    let all = shapes::built_in().unwrap();
+    for _ in 0..25 {
+        let mut one = || {
+            let drawn = shapes::draw(&all, &Warren::default(), &ground, "sim", &d, &mut rand);
+            sim.run(&drawn.unwrap().1)
+        };
+        let (a, b) = (one(), one());
+        let parent = Parent::new(seed(&a), &a.record.injected);
+        let other = Parent::new(seed(&b), &b.record.injected);
+        let Some(parent) = parent else { continue };
+        for op in Op::ALL {
+            if let Some(s) = changed(op, &parent, other.as_ref(), &d, &mut rand) {
+                let of = full.entry(op.to_string()).or_default();
+                of[0] += 1;
+                of[1] += u32::from(sim.run(&s).complete());
+            }
+        }
+    }
+    println!("{full:?}");
+    for op in Op::ALL {
+        let [made, full] = full.get(&op.to_string()).copied().unwrap_or_default();
+        assert!(made >= 6, "{op}: {made} made");
+        assert!(full * 2 >= made, "{op}: {full} of {made} injected in full");
+    }
+}
+
+#[test]
+fn strata_are_drawn_evenly_then_classes() {
+    let mut sim = Sim::new(5, 2);
+    sim.clients = true;
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let crashed = {
+        let root = sim.run(&FaultSequence::empty("sim"));
+        let s = seed(&root);
+        let classes = s.classes(&d);
+        // Nothing was disturbed before the first fault.
+        assert!(classes.keys().all(|k| k.stratum == Stratum::Settled));
+        let (event, fault) = all(&classes)
+            .into_iter()
+            .find(|(e, f)| {
+                let e = &root.trace.events[*e as usize];
+                *f == ChildFault::Crash && e.phase == Phase::Test && e.role == 2
+            })
+            .unwrap();
+        sim.run(&s.child(&d, event, fault).unwrap())
+    };
+    let classes = seed(&crashed).classes(&d);
+    let of = |s: Stratum| classes.keys().filter(|k| k.stratum == s).count();
+    let (early, late) = (of(Stratum::Recovering), of(Stratum::Settled));
+    assert!(early > 0 && late > 2 * early, "{early} {late}");
+    let mut queue = Queue::default();
+    let kept = Kept {
+        cold: true,
+        seed: 1,
+        faults: 1,
+        time_ms: 1000,
+        coverage: 9,
+    };
+    queue.add(kept, &classes, |_| false);
+    let recovering = |queue: &Queue| {
+        let first = |salt| {
+            let pick = queue.clone().pick(&mut XoRand::new(salt), 1.0).unwrap();
+            assert!(pick.reason().contains(&pick.key.stratum.to_string()));
+            pick.key.stratum
+        };
+        let firsts = (0..200).map(first);
+        firsts.filter(|s| *s == Stratum::Recovering).count()
+    };
+    // A half or a third, as there are two or three strata; not one of the many classes.
+    let evenly = recovering(&queue);
+    assert!((45..125).contains(&evenly), "{evenly} of 200");
+    // The same where nothing is new.
+    queue.know(classes.keys().map(|k| k.fault_id()).collect());
+    let evenly = recovering(&queue);
+    assert!((45..125).contains(&evenly), "{evenly} of 200");
+}
+
+#[test]
+fn twins_are_one_child() {
+    let sim = Sim::new(5, 2);
+    let shape = sim.shape();
+    let with = warren(&shape);
+    let without = Drawing {
+        parts: Parts {
+            symmetry: false,
+            ..Parts::ALL
+        },
+        ..with
+    };
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let s = seed(&root);
+    let (few, many) = (s.classes(&with), s.classes(&without));
+    assert!(few.len() == many.len(), "no class is lost");
+    let identity = |(event, fault): (u32, ChildFault)| {
+        let child = s.child(&with, event, fault).unwrap();
+        symmetry::identity(&child, &shape).unwrap()
+    };
+    let drawn = |f: &ChildFault| matches!(f, ChildFault::Start(CutForm::Split | CutForm::Bridge));
+    let plain = |c: &SeedClasses| -> Vec<(u32, ChildFault)> {
+        all(c).into_iter().filter(|(_, f)| !drawn(f)).collect()
+    };
+    let kept: Vec<u64> = plain(&few).into_iter().map(identity).collect();
+    let all_of_them: HashSet<u64> = plain(&many).into_iter().map(identity).collect();
+    let distinct: HashSet<u64> = kept.iter().copied().collect();
+    assert_eq!(distinct, all_of_them, "nothing else is lost");
+    let test_only = |c: &SeedClasses| {
+        let test = |e: &u32| root.trace.events[*e as usize].phase == Phase::Test;
+        plain(c).iter().filter(|(e, _)| test(e)).count()
+    };
+    assert!(test_only(&few) * 3 < test_only(&many) * 2);
+}
