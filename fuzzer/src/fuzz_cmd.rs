@@ -119,6 +119,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o.run_limit = args.limit_ms.map(Duration::from_millis);
     o.max_time = args.seconds.map(Duration::from_secs);
     o.max_sequences = args.runs;
+    o.max_cpu = args.cpu_seconds.map(Duration::from_secs);
     o.exit_on_bug = args.exit_on_bug;
     o.minimize = args.minimize;
     o.command_line = std::env::args().collect();
@@ -189,6 +190,7 @@ fn exit(reason: EndReason) -> Exit {
         EndReason::Stopped
         | EndReason::TimeLimit
         | EndReason::SequenceLimit
+        | EndReason::CpuLimit
         | EndReason::Exhausted => Exit::End,
     }
 }
@@ -199,6 +201,7 @@ fn last_words(end: &FuzzEnd, setup: Duration) -> String {
         EndReason::Stopped => "ended by the user",
         EndReason::TimeLimit => "ended at -V",
         EndReason::SequenceLimit => "ended at -E",
+        EndReason::CpuLimit => "ended at --cpu-seconds",
         EndReason::Exhausted => "ended: every child was tried",
         EndReason::Bug => "ended at a finding (--exit-on-bug)",
         EndReason::Hang => "ended at a hang (--exit-on-bug)",
@@ -333,6 +336,7 @@ mod tests {
             (EndReason::Stopped, Exit::End),
             (EndReason::TimeLimit, Exit::End),
             (EndReason::SequenceLimit, Exit::End),
+            (EndReason::CpuLimit, Exit::End),
             (EndReason::Exhausted, Exit::End),
             (EndReason::Bug, Exit::Bug),
             (EndReason::Hang, Exit::Hang),

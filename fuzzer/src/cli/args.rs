@@ -137,6 +137,9 @@ pub struct FuzzArgs {
     /// End after so many sequences were tested, in all starts together
     #[arg(short = 'E', value_name = "RUNS", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
+    /// End after so many CPU seconds of fuzzing, Warren's own and those of all it starts, in all starts together
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub cpu_seconds: Option<u64>,
     /// Seed of all random choices (default: from the clock; a campaign that goes on keeps its own)
     #[arg(short = 's', value_name = "SEED")]
     pub seed: Option<u64>,

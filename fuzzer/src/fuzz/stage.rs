@@ -7,7 +7,7 @@ pub use super::kept::{add_seed, drawing, identity, info_of, seed_of, take_entry,
 use super::kept::{parent_stacks, park, unknown_slots, unpark};
 use super::options::FuzzError;
 use super::saved::Job;
-use super::session::{STOPPED, Session, describe};
+use super::session::{STOPPED, Session, describe, edges_found};
 use super::snapshot::{CurrentRun, show_progress};
 use super::{State, StrategyKind};
 use crate::campaign::state::hook;
@@ -484,6 +484,8 @@ pub fn line<'a>(
     let mut line = RunLine::new(*state.executions(), role, run.record(), run.judgement());
     line.at_ms = session.clock.fuzz_ms();
     line.events = run.trace().events.len();
+    line.slots = edges_found(state);
+    line.sequences = session.counts.sequences;
     line
 }
 
