@@ -5,6 +5,7 @@ use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
+use crate::compare::campaign::dies_with_parent;
 use crate::fuzz::{self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts};
 use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::{self, Ui};
@@ -23,6 +24,7 @@ pub const COLD_SHARE: f64 = 0.15;
 /// Exit 2 for a folder that holds a campaign and for a target that cannot be used; exit 1 when the folder cannot be written to,
 /// set-up or the cluster fails.
 pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
+    dies_with_parent()?;
     let mut options = options(args);
     let root = options.out.join(&options.instance);
     options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root));
@@ -82,6 +84,17 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
         ui::print("ended before the first sequence was tested: nothing is kept\n");
     }
     Ok(exit(end.reason))
+}
+
+/// Whether the campaign in the folder of this command line may be gone on with by it.
+///
+/// # Errors
+/// Exit 2, with each difference; a target that cannot be used.
+pub fn may_resume(args: &FuzzArgs) -> Result<(), CliError> {
+    let mut options = options(args);
+    let target = session::load(&args.target, &args.setup)?;
+    identify(&mut options, &target);
+    Ok(fuzz::check_resume(&options)?)
 }
 
 /// The campaign's options from the command line.
@@ -144,11 +157,17 @@ fn identify(options: &mut FuzzOptions, target: &Target) {
     options.target.clone_from(&target.name);
     let serve_ms = target.clock.get("serve_ms").copied().unwrap_or(0);
     options.least_limit = Duration::from_millis(2 * u64::try_from(serve_ms).unwrap_or(0));
+    options.identity = identity_of(target);
+}
+
+/// What of a target makes a campaign this one, beside its name.
+#[must_use]
+pub fn identity_of(target: &Target) -> Vec<(String, String)> {
     let globs = |globs: &[String]| match globs {
         [] => "none".to_owned(),
         some => some.join(" "),
     };
-    options.identity = [
+    [
         ("target version", target.version.clone()),
         ("agent", warren_executor::agent_hash()),
         ("--paper", if target.paper { "yes" } else { "no" }.into()),
@@ -156,7 +175,7 @@ fn identify(options: &mut FuzzOptions, target: &Target) {
         ("classes excluded", globs(&target.exclude)),
     ]
     .map(|(name, value)| (name.to_owned(), value))
-    .to_vec();
+    .to_vec()
 }
 
 /// Takes away what a campaign that never fuzzed has made, so that its folder can be used again. Files of others stay.
