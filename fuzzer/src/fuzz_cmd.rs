@@ -25,12 +25,10 @@ pub const COLD_SHARE: f64 = 0.15;
 /// set-up or the cluster fails.
 pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     dies_with_parent()?;
-    let mut options = options(args);
+    // Before a set-up that may take a minute.
+    let (mut options, target) = asked(args)?;
     let root = options.out.join(&options.instance);
     options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root));
-    // Before a set-up that may take a minute.
-    let target = session::load(&args.target, &args.setup)?;
-    identify(&mut options, &target);
     fuzz::check_main(&options)?;
     if options.resume {
         fuzz::check_resume(&options)?;
@@ -91,10 +89,15 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// Exit 2, with each difference; a target that cannot be used.
 pub fn may_resume(args: &FuzzArgs) -> Result<(), CliError> {
+    Ok(fuzz::check_resume(&asked(args)?.0)?)
+}
+
+/// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.
+fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     let mut options = options(args);
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
-    Ok(fuzz::check_resume(&options)?)
+    Ok((options, target))
 }
 
 /// The campaign's options from the command line.
