@@ -5,6 +5,7 @@ use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
+use crate::compare::campaign::dies_with_parent;
 use crate::fuzz::{
     self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind,
 };
@@ -26,22 +27,11 @@ pub const COLD_SHARE: f64 = 0.15;
 /// Exit 2 for a folder that holds a campaign and for a target that cannot be used; exit 1 when the folder cannot be written to,
 /// set-up or the cluster fails.
 pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
-    let mut options = options(args);
-    if args.without.is_some() && options.strategy != StrategyKind::Warren {
-        return Err(CliError::usage(format!(
-            "--without leaves out parts of --strategy warren, and the strategy is {}: ask for warren, or leave --without out",
-            options.strategy
-        )));
-    }
+    dies_with_parent()?;
+    // Before a set-up that may take a minute.
+    let (mut options, target) = asked(args)?;
     let root = options.out.join(&options.instance);
     options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root));
-    // Before a set-up that may take a minute.
-    let target = session::load(&args.target, &args.setup)?;
-    identify(&mut options, &target);
-    options.shapes = shapes::built_in().map_err(CliError::setup)?;
-    options
-        .shapes
-        .extend(target.dictionary.shapes.iter().cloned());
     fuzz::check_main(&options)?;
     if options.resume {
         fuzz::check_resume(&options)?;
@@ -97,6 +87,32 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     Ok(exit(end.reason))
 }
 
+/// Whether the campaign in the folder of this command line may be gone on with by it.
+///
+/// # Errors
+/// Exit 2, with each difference; a target that cannot be used.
+pub fn may_resume(args: &FuzzArgs) -> Result<(), CliError> {
+    Ok(fuzz::check_resume(&asked(args)?.0)?)
+}
+
+/// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.
+fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
+    let mut options = options(args);
+    if args.without.is_some() && options.strategy != StrategyKind::Warren {
+        return Err(CliError::usage(format!(
+            "--without leaves out parts of --strategy warren, and the strategy is {}: ask for warren, or leave --without out",
+            options.strategy
+        )));
+    }
+    let target = session::load(&args.target, &args.setup)?;
+    identify(&mut options, &target);
+    options.shapes = shapes::built_in().map_err(CliError::setup)?;
+    options
+        .shapes
+        .extend(target.dictionary.shapes.iter().cloned());
+    Ok((options, target))
+}
+
 /// The campaign's options from the command line.
 fn options(args: &FuzzArgs) -> FuzzOptions {
     let out = args
@@ -133,6 +149,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o.run_limit = args.limit_ms.map(Duration::from_millis);
     o.max_time = args.seconds.map(Duration::from_secs);
     o.max_sequences = args.runs;
+    o.max_cpu = args.cpu_seconds.map(Duration::from_secs);
     o.exit_on_bug = args.exit_on_bug;
     o.minimize = args.minimize;
     o.command_line = std::env::args().collect();
@@ -157,11 +174,17 @@ fn identify(options: &mut FuzzOptions, target: &Target) {
     options.target.clone_from(&target.name);
     let serve_ms = target.clock.get("serve_ms").copied().unwrap_or(0);
     options.least_limit = Duration::from_millis(2 * u64::try_from(serve_ms).unwrap_or(0));
+    options.identity = identity_of(target);
+}
+
+/// What of a target makes a campaign this one, beside its name.
+#[must_use]
+pub fn identity_of(target: &Target) -> Vec<(String, String)> {
     let globs = |globs: &[String]| match globs {
         [] => "none".to_owned(),
         some => some.join(" "),
     };
-    options.identity = [
+    [
         ("target version", target.version.clone()),
         ("agent", warren_executor::agent_hash()),
         ("--paper", if target.paper { "yes" } else { "no" }.into()),
@@ -169,7 +192,7 @@ fn identify(options: &mut FuzzOptions, target: &Target) {
         ("classes excluded", globs(&target.exclude)),
     ]
     .map(|(name, value)| (name.to_owned(), value))
-    .to_vec();
+    .to_vec()
 }
 
 /// Takes away what a campaign that never fuzzed has made, so that its folder can be used again. Files of others stay.
@@ -203,6 +226,7 @@ fn exit(reason: EndReason) -> Exit {
         EndReason::Stopped
         | EndReason::TimeLimit
         | EndReason::SequenceLimit
+        | EndReason::CpuLimit
         | EndReason::Exhausted => Exit::End,
     }
 }
@@ -213,6 +237,7 @@ fn last_words(end: &FuzzEnd, setup: Duration) -> String {
         EndReason::Stopped => "ended by the user",
         EndReason::TimeLimit => "ended at -V",
         EndReason::SequenceLimit => "ended at -E",
+        EndReason::CpuLimit => "ended at --cpu-seconds",
         EndReason::Exhausted => "ended: every child was tried",
         EndReason::Bug => "ended at a finding (--exit-on-bug)",
         EndReason::Hang => "ended at a hang (--exit-on-bug)",
@@ -347,6 +372,7 @@ mod tests {
             (EndReason::Stopped, Exit::End),
             (EndReason::TimeLimit, Exit::End),
             (EndReason::SequenceLimit, Exit::End),
+            (EndReason::CpuLimit, Exit::End),
             (EndReason::Exhausted, Exit::End),
             (EndReason::Bug, Exit::Bug),
             (EndReason::Hang, Exit::Hang),

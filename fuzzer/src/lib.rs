@@ -9,6 +9,7 @@ pub mod say;
 pub mod bench;
 pub mod campaign;
 pub mod cli;
+pub mod compare;
 pub mod doctor;
 pub mod fuzz;
 pub mod fuzz_cmd;

@@ -46,13 +46,15 @@ pub struct RunLine<'a> {
     pub void: Option<&'a str>,
     pub timed_out: bool,
     pub signature: Option<&'a str>,
-    /// Every failed check: `checker stage signature`.
+    /// Every failed check: `checker stage signature kind`.
     pub failures: Vec<String>,
     /// Every check that could not tell.
     pub unknowns: Vec<String>,
     pub novelties: usize,
     pub times_ms: &'a PhaseTimes,
     pub cpu_ms: u64,
+    /// CPU time of Warren and of all it started since the line before, ms; in the first line since learning began.
+    pub spent_ms: u64,
     /// Longest stall of any phase, ms.
     pub stall_ms: u64,
     pub kill_signal_us: Vec<u64>,
@@ -63,6 +65,9 @@ pub struct RunLine<'a> {
     pub events: usize,
     pub coverage: usize,
     pub new_coverage: bool,
+    /// Coverage slots set by any run so far, and sequences tested so far, with this one.
+    pub slots: u64,
+    pub sequences: u64,
     pub durable: bool,
     /// Corpus id, when it was kept.
     pub kept: Option<u64>,
@@ -106,7 +111,10 @@ impl<'a> RunLine<'a> {
             failures: judgement
                 .failures
                 .iter()
-                .map(|f| format!("{} {:?} {}", f.checker, f.stage, f.signature).to_lowercase())
+                .map(|f| {
+                    format!("{} {:?} {} {:?}", f.checker, f.stage, f.signature, f.kind)
+                        .to_lowercase()
+                })
                 .collect(),
             unknowns: judgement
                 .unknowns
@@ -116,6 +124,7 @@ impl<'a> RunLine<'a> {
             novelties: judgement.novelties.len(),
             times_ms: &record.times,
             cpu_ms: record.cpu_ms,
+            spent_ms: 0,
             stall_ms: record.stalls_ms.values().copied().max().unwrap_or(0),
             kill_signal_us: record
                 .injected
@@ -135,6 +144,8 @@ impl<'a> RunLine<'a> {
             events: 0,
             coverage: 0,
             new_coverage: false,
+            slots: 0,
+            sequences: 0,
             durable: record.durable_asked,
             kept: None,
             seed_run: None,

@@ -71,6 +71,10 @@ pub struct Figures {
     pub sequences_tested: u64,
     pub learning_runs: u64,
     pub learning_s: u64,
+    /// CPU seconds of fuzzing.
+    pub cpu_s: u64,
+    /// Why it ended; `no` as long as it goes on.
+    pub ended: String,
     pub edges_fault_free: u64,
     pub injected: InjectedRates,
     pub not_injected: Vec<(String, u64)>,
@@ -175,6 +179,8 @@ impl Figures {
             "sequences_tested" = self.sequences_tested;
             "learning_runs" = self.learning_runs;
             "learning_time" = self.learning_s;
+            "cpu_time" = self.cpu_s;
+            "ended" = self.ended;
             "edges_fault_free" = self.edges_fault_free;
         }
         let r = &self.injected;

@@ -46,6 +46,8 @@ pub enum Command {
     Plot(PlotArgs),
     /// Measure what Warren costs on a target: agent, fault tests, kill latency, memory
     Bench(BenchArgs),
+    /// Compare strategies on a target by repeated campaigns of one budget: coverage, bugs found, tests to each
+    Compare(CompareArgs),
 }
 
 /// What `fuzz`, `replay` and `bench` ask of a target and its slot.
@@ -138,6 +140,9 @@ pub struct FuzzArgs {
     /// End after so many sequences were tested, in all starts together
     #[arg(short = 'E', value_name = "RUNS", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
+    /// End after so many CPU seconds of fuzzing, Warren's own and those of all it starts, in all starts together
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub cpu_seconds: Option<u64>,
     /// Seed of all random choices (default: from the clock; a campaign that goes on keeps its own)
     #[arg(short = 's', value_name = "SEED")]
     pub seed: Option<u64>,
@@ -328,6 +333,66 @@ pub struct BenchArgs {
     pub setup: SetupArgs,
 }
 
+/// `warren compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// Name of the target
+    pub target: String,
+    /// Strategies to compare, as fuzz names them
+    #[arg(
+        long,
+        value_name = "A,B,...",
+        value_delimiter = ',',
+        required_unless_present = "report"
+    )]
+    pub strategies: Vec<String>,
+    /// Parts of strategy warren: it is compared once less each of them (warren-PART)
+    #[arg(long, value_name = "X,Y,...", value_delimiter = ',')]
+    pub ablate: Vec<String>,
+    /// Budget of a campaign: sequences tested
+    #[arg(
+        long,
+        value_name = "N",
+        required_unless_present_any = ["cpu_seconds", "report"],
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub runs: Option<u64>,
+    /// Budget of a campaign: CPU seconds of fuzzing, Warren's own and those of all it starts
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        conflicts_with = "runs",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub cpu_seconds: Option<u64>,
+    /// Campaigns of each strategy; a larger number adds to those that stand
+    #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=999))]
+    pub repeat: u64,
+    /// Seed of the first repeat; each further one has the next
+    #[arg(short = 's', value_name = "SEED", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=u64::from(u32::MAX)))]
+    pub seed: u64,
+    /// Folder of the comparison (default: out/compare-TARGET); with the same command it goes on
+    #[arg(short = 'o', value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Which failures are which bug (default: bugs.toml beside target.toml, else each signature is one)
+    #[arg(long, value_name = "FILE")]
+    pub bugs: Option<PathBuf>,
+    /// The strategy that the others are held against (default: the first)
+    #[arg(long, value_name = "LABEL")]
+    pub against: Option<String>,
+    /// Run nothing: make the report again of what stands
+    #[arg(long)]
+    pub report: bool,
+    /// Of each campaign that is done keep only what is read: no state/, runs/, queue/
+    #[arg(long)]
+    pub slim: bool,
+    #[command(flatten)]
+    pub setup: SetupArgs,
+    /// Options of fuzz for every campaign
+    #[arg(last = true, value_name = "FUZZ OPTIONS")]
+    pub options: Vec<String>,
+}
+
 /// A name of an instance.
 fn instance_name(text: &str) -> Result<String, String> {
     if crate::fuzz::is_instance_name(text) {
@@ -363,11 +428,12 @@ mod tests {
         for sub in top.get_subcommands_mut() {
             all.push_str(&sub.render_long_help().to_string());
         }
-        for absent in ["cmin", "compare", "__slot"] {
+        for absent in ["cmin", "__slot"] {
             assert!(!all.contains(absent), "help speaks of `{absent}`");
         }
         for there in [
             "fuzz", "replay", "tmin", "doctor", "targets", "bench", "report", "whatsup", "plot",
+            "compare",
         ] {
             assert!(all.contains(there), "help does not speak of `{there}`");
         }
@@ -413,6 +479,36 @@ mod tests {
     }
 
     #[test]
+    fn compare_takes_strategies_a_budget_and_options_of_fuzz() {
+        let cli = Cli::try_parse_from([
+            "warren",
+            "compare",
+            "canary",
+            "--strategies",
+            "crashfuzz,random-points",
+            "--runs",
+            "20",
+            "--repeat",
+            "3",
+            "--version",
+            "1",
+            "--",
+            "-j",
+            "2",
+        ])
+        .unwrap();
+        let Command::Compare(c) = cli.command else {
+            panic!("not compare")
+        };
+        assert_eq!(c.strategies, ["crashfuzz", "random-points"]);
+        assert_eq!((c.runs, c.repeat, c.seed), (Some(20), 3, 1));
+        assert_eq!(c.options, ["-j", "2"]);
+        assert_eq!(c.setup.version.as_deref(), Some("1"));
+        let report = Cli::try_parse_from(["warren", "compare", "canary", "--report"]);
+        assert!(report.is_ok());
+    }
+
+    #[test]
     fn refusals() {
         for bad in [
             &["warren"][..],
@@ -444,6 +540,19 @@ mod tests {
             &["warren", "fuzz", "x", "-S", "a/b"],
             &["warren", "fuzz", "x", "-S", ".."],
             &["warren", "fuzz", "x", "-M", ""],
+            &["warren", "compare", "x", "--runs", "5"],
+            &["warren", "compare", "x", "--strategies", "crashfuzz"],
+            &[
+                "warren",
+                "compare",
+                "x",
+                "--strategies",
+                "crashfuzz",
+                "--runs",
+                "5",
+                "--cpu-seconds",
+                "5",
+            ],
             &["warren", "replay"],
             &["warren", "replay", "f", "-n", "0"],
             &["warren", "tmin", "f"],

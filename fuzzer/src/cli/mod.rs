@@ -8,7 +8,9 @@ pub mod sequence_file;
 pub mod session;
 pub mod signals;
 
-use crate::{bench, doctor, fuzz_cmd, plot, replay, report, seeds, targets_cmd, tmin, whatsup};
+use crate::{
+    bench, compare, doctor, fuzz_cmd, plot, replay, report, seeds, targets_cmd, tmin, whatsup,
+};
 use args::{Cli, Command, SeedCommand};
 use clap::Parser;
 use exit::{CliError, Exit};
@@ -53,5 +55,6 @@ fn dispatch(command: &Command) -> Result<Exit, CliError> {
         Command::Whatsup(args) => whatsup::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Compare(args) => compare::run(args),
     }
 }

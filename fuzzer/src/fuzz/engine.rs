@@ -1,6 +1,7 @@
 //! A campaign from the first learning run to the end: LibAFL's state, fuzzer, event manager and stage put together around an
 //! executor, and the loop with its limits.
 
+use super::cpu::spent_before;
 use super::drive::{Drive, Observers};
 use super::learn::learn;
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
@@ -168,6 +169,7 @@ where
         )
     });
     let session = &mut stages.0.session;
+    session.ended = result.as_ref().ok().copied();
     let published = session
         .publish(&state, true)
         .and_then(|()| session.end_telling());
@@ -206,6 +208,7 @@ fn resume<E: Drive>(
     let judge = session.judge_handle();
     session.take_up(state, whole, &judge)?;
     session.store = Some(store);
+    session.cpu.resume_at(spent_before(session.folder.root())?);
     if let Some(stacks) = &session.learnt.background {
         executor.take_up_background(stacks)?;
     }
@@ -314,6 +317,8 @@ fn due(session: &Session) -> Option<EndReason> {
         .is_some_and(|n| session.counts.sequences >= n)
     {
         Some(EndReason::SequenceLimit)
+    } else if o.max_cpu.is_some_and(|t| session.cpu.total() >= t) {
+        Some(EndReason::CpuLimit)
     } else {
         None
     }

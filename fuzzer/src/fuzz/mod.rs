@@ -5,6 +5,7 @@
 mod cluster;
 mod confirm;
 mod counts;
+mod cpu;
 mod drive;
 mod engine;
 mod import;

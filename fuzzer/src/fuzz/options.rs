@@ -147,6 +147,8 @@ pub struct FuzzOptions {
     pub least_limit: Duration,
     /// `-V`: seconds of fuzzing, from the first fuzzed run of this process.
     pub max_time: Option<Duration>,
+    /// `--cpu-seconds`: CPU time of fuzzing, Warren's own and that of all it starts, over the whole campaign.
+    pub max_cpu: Option<Duration>,
     /// `-E`: sequences tested, every try once, over the whole campaign.
     pub max_sequences: Option<u64>,
     pub exit_on_bug: bool,
@@ -183,12 +185,30 @@ pub enum EndReason {
     TimeLimit,
     /// `-E` reached.
     SequenceLimit,
+    /// `--cpu-seconds` reached.
+    CpuLimit,
     /// No class has an untried occurrence left.
     Exhausted,
     /// `--exit-on-bug` and a finding stands.
     Bug,
     /// `--exit-on-bug` and a hang stands.
     Hang,
+}
+
+impl EndReason {
+    /// The word of fuzzer_stats' `ended`.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            EndReason::Stopped => "stopped",
+            EndReason::TimeLimit => "time",
+            EndReason::SequenceLimit => "runs",
+            EndReason::CpuLimit => "cpu",
+            EndReason::Exhausted => "exhausted",
+            EndReason::Bug => "bug",
+            EndReason::Hang => "hang",
+        }
+    }
 }
 
 /// How a campaign ended.
@@ -385,6 +405,7 @@ impl FuzzOptions {
             run_limit: None,
             least_limit: Duration::ZERO,
             max_time: None,
+            max_cpu: None,
             max_sequences: None,
             exit_on_bug: false,
             minimize: false,

@@ -2,6 +2,7 @@
 //! lines of runs.jsonl. Written by the stage and by learning; decides nothing.
 
 pub use super::counts::{Clock, Counts};
+use super::cpu::CpuMeter;
 use super::drive::Limits;
 use super::import::Seeds;
 use super::options::{EndReason, FuzzError, FuzzOptions};
@@ -34,6 +35,8 @@ pub struct Session {
     pub options: FuzzOptions,
     pub folder: Folder,
     pub clock: Clock,
+    /// CPU time of fuzzing.
+    pub cpu: CpuMeter,
     pub seed: u64,
     pub limits: Limits,
     pub counts: Counts,
@@ -63,6 +66,8 @@ pub struct Session {
     pub learning: Duration,
     /// Why the campaign is to end, once it is.
     pub end: Option<EndReason>,
+    /// How it ended, for the last figures.
+    pub ended: Option<EndReason>,
     /// The true cause behind an error LibAFL carries.
     pub error: Option<FuzzError>,
     /// This process goes on where another one ended.
@@ -116,6 +121,7 @@ impl Session {
             options,
             folder,
             clock: Clock::default(),
+            cpu: CpuMeter::start(),
             seed,
             limits,
             counts: Counts::default(),
@@ -136,6 +142,7 @@ impl Session {
             edges_fault_free: 0,
             learning: Duration::ZERO,
             end: None,
+            ended: None,
             error: None,
             resumed: false,
             learnt: Learnt::default(),
@@ -227,6 +234,7 @@ impl Session {
     /// Learning is over: `-V`, run time and rates count from here.
     pub fn begin_fuzzing(&mut self) {
         self.clock.start();
+        self.cpu.lap();
         self.start_unix = unix_now().saturating_sub(self.clock.fuzz_time().as_secs());
         let (learning_ms, at) = (ms(self.learning), self.clock.started_all());
         self.snapshot().with(|s| {
@@ -266,6 +274,14 @@ impl Session {
     /// I/O, with the path.
     pub fn run_ended(&mut self, line: &RunLine<'_>) -> Result<(), FuzzError> {
         let now = Instant::now();
+        let line = &RunLine {
+            spent_ms: self.cpu.lap(),
+            ..line.clone()
+        };
+        // As the clock: what is cut off and what is learned is no fuzzing.
+        if line.role != RunRole::Learning && line.void != Some(STOPPED) {
+            self.cpu.add(line.spent_ms);
+        }
         if line.void == Some(STOPPED) && self.stopping() {
             self.cut_off += 1;
             let file = self.folder.root().join("runs.jsonl");
@@ -365,6 +381,8 @@ impl Session {
             sequences_tested: c.sequences,
             learning_runs: c.learning_runs,
             learning_s: self.learning.as_secs(),
+            cpu_s: self.cpu.total_ms() / 1000,
+            ended: self.ended.map_or("no", EndReason::key).into(),
             edges_fault_free: self.edges_fault_free,
             injected: self.rates(state),
             not_injected: c.not_injected.clone().into_iter().collect(),

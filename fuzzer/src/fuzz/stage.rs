@@ -8,7 +8,7 @@ pub use super::kept::{add_seed, drawing, identity, info_of, take_entry, test_sta
 use super::kept::{parent_stacks, park, unknown_slots, unpark};
 use super::options::FuzzError;
 use super::saved::Job;
-use super::session::{STOPPED, Session};
+use super::session::{STOPPED, Session, edges_found};
 use super::snapshot::{CurrentRun, show_progress};
 use crate::campaign::state::hook;
 use crate::campaign::sync_file::KeptThere;
@@ -422,6 +422,8 @@ pub fn line<'a>(
     let mut line = RunLine::new(*state.executions(), role, run.record(), run.judgement());
     line.at_ms = session.clock.fuzz_ms();
     line.events = run.trace().events.len();
+    line.slots = edges_found(state);
+    line.sequences = session.counts.sequences;
     line
 }
 

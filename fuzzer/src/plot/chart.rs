@@ -1,18 +1,28 @@
-//! One chart as SVG text, drawn by plotters. Pure.
+//! One chart as SVG text, drawn by plotters. Pure. For `warren plot` and `warren compare`.
 
 use plotters::prelude::*;
 
-/// A line of a chart: name and (seconds, value).
+/// A line of a chart: name and (x, value).
 pub struct Line {
     pub name: String,
     pub points: Vec<(f64, f64)>,
 }
 
+/// What x is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Across {
+    /// Seconds of something, shown in the unit that fits.
+    Seconds(&'static str),
+    /// A number of something.
+    Count(&'static str),
+}
+
 /// What a chart shows.
-pub struct Chart<'a> {
+pub struct Chart {
     /// The file's name without `.svg`.
-    pub file: &'a str,
-    pub title: &'a str,
+    pub file: String,
+    pub title: String,
+    pub across: Across,
     pub lines: Vec<Line>,
     /// Values stand until the next one: drawn as steps.
     pub steps: bool,
@@ -35,19 +45,25 @@ const COLOURS: [RGBColor; 8] = [
 ///
 /// # Errors
 /// What the drawing library says.
-pub fn svg(chart: &Chart<'_>) -> Result<String, String> {
+pub fn svg(chart: &Chart) -> Result<String, String> {
     let mut text = String::new();
     draw(chart, &mut text).map_err(|e| format!("drawing {}: {e}", chart.file))?;
     Ok(text)
 }
 
-fn draw(chart: &Chart<'_>, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(chart: &Chart, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let points = || chart.lines.iter().flat_map(|l| &l.points);
-    let seconds = points().map(|p| p.0).fold(0.0, f64::max);
-    let (unit, name) = unit(seconds);
-    let right = (seconds / unit).max(1e-9);
+    let furthest = points().map(|p| p.0).fold(0.0, f64::max);
+    let (unit, across) = match chart.across {
+        Across::Seconds(of) => {
+            let (unit, name) = unit(furthest);
+            (unit, format!("{name} of {of}"))
+        }
+        Across::Count(what) => (1.0, what.to_owned()),
+    };
+    let right = (furthest / unit).max(1e-9);
     let top = points().map(|p| p.1).fold(0.0, f64::max);
     // A flat zero still wants a scale.
     let top = if top > 0.0 { top * 1.08 } else { 1.0 };
@@ -63,7 +79,7 @@ fn draw(chart: &Chart<'_>, text: &mut String) -> Result<(), Box<dyn std::error::
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(70)
-        .caption(chart.title, ("sans-serif", 18));
+        .caption(&chart.title, ("sans-serif", 18));
     let right = if points().next().is_none() {
         1.0
     } else {
@@ -72,7 +88,7 @@ fn draw(chart: &Chart<'_>, text: &mut String) -> Result<(), Box<dyn std::error::
     let mut area = builder.build_cartesian_2d(0.0..right, bottom..top)?;
     area.configure_mesh()
         .light_line_style(TRANSPARENT)
-        .x_desc(format!("{name} of fuzzing"))
+        .x_desc(across)
         .x_label_formatter(&|v| label(*v))
         .y_label_formatter(&|v| label(*v))
         .label_style(("sans-serif", 13))
@@ -174,14 +190,24 @@ mod tests {
     #[test]
     fn a_chart_with_and_without_points() {
         let chart = |points: Vec<(f64, f64)>| Chart {
-            file: "x",
-            title: "a < b & c",
+            file: "x".into(),
+            title: "a < b & c".into(),
+            across: Across::Seconds("fuzzing"),
             lines: vec![Line {
                 name: "<one>".into(),
                 points,
             }],
             steps: true,
         };
+        let counted = Chart {
+            across: Across::Count("tests"),
+            ..chart(vec![(3.0, 1.0), (90_000.0, 2.0)])
+        };
+        let text = svg(&counted).unwrap();
+        assert!(
+            text.contains("tests") && !text.contains("fuzzing"),
+            "{text}"
+        );
         let empty = svg(&chart(vec![])).unwrap();
         assert!(empty.contains("no data yet"), "{empty}");
         for points in [

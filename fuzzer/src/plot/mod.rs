@@ -2,7 +2,7 @@
 //!
 //! [`data`] reads plot_data, [`chart`] draws, [`page`] is the HTML; here folders are read and files written.
 
-mod chart;
+pub(crate) mod chart;
 mod data;
 mod page;
 
@@ -11,7 +11,7 @@ use crate::campaign::stats::unix_now;
 use crate::cli::args::PlotArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::whatsup::instance::Instance;
-use chart::{Chart, Line};
+use chart::{Across, Chart, Line};
 use data::Series;
 use page::Row;
 use std::path::Path;
@@ -78,7 +78,7 @@ fn read(folder: &Path) -> Result<Series, CliError> {
     })
 }
 
-fn charts(all: &[(Instance, Series)]) -> [Chart<'static>; 4] {
+fn charts(all: &[(Instance, Series)]) -> [Chart; 4] {
     let lines = |columns: &[(&str, &str)]| -> Vec<Line> {
         let mut out = Vec::new();
         for (instance, series) in all {
@@ -98,14 +98,16 @@ fn charts(all: &[(Instance, Series)]) -> [Chart<'static>; 4] {
     };
     [
         Chart {
-            file: "coverage",
-            title: "Coverage: slots set by any run",
+            file: "coverage".into(),
+            title: "Coverage: slots set by any run".into(),
+            across: Across::Seconds("fuzzing"),
             lines: lines(&[("edges_found", "slots")]),
             steps: false,
         },
         Chart {
-            file: "queue",
-            title: "Queue: kept runs, and children not yet tried",
+            file: "queue".into(),
+            title: "Queue: kept runs, and children not yet tried".into(),
+            across: Across::Seconds("fuzzing"),
             lines: lines(&[
                 ("corpus_count", "kept runs"),
                 ("pending_total", "pending"),
@@ -114,14 +116,16 @@ fn charts(all: &[(Instance, Series)]) -> [Chart<'static>; 4] {
             steps: true,
         },
         Chart {
-            file: "findings",
-            title: "Saved failing runs",
+            file: "findings".into(),
+            title: "Saved failing runs".into(),
+            across: Across::Seconds("fuzzing"),
             lines: lines(&[("saved_crashes", "crashes"), ("saved_hangs", "hangs")]),
             steps: true,
         },
         Chart {
-            file: "execs",
-            title: "Runs per second, over all of the campaign",
+            file: "execs".into(),
+            title: "Runs per second, over all of the campaign".into(),
+            across: Across::Seconds("fuzzing"),
             lines: lines(&[("execs_per_sec", "runs per second")]),
             steps: true,
         },

@@ -3,6 +3,7 @@
 //! Each test takes the one cluster lock (`warren_tests::cluster`), so they run one after another however many threads.
 
 mod canary;
+mod compare;
 mod kill;
 mod slots;
 mod snapshot;

@@ -124,6 +124,8 @@ pub(super) fn story(root: &Path) -> Vec<String> {
             "verdict",
             "void",
             "signature",
+            "sequences",
+            "slots",
             "durable",
             "new_coverage",
             "coverage",

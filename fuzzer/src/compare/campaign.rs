@@ -1,0 +1,401 @@
+//! One campaign of a comparison as a child process, `warren fuzz ...`, with a folder and a log of its own. Called by [`super::run`], one at a time.
+//!
+//! The child has a process group of its own, so that a Ctrl-C at the terminal reaches it once, through us, and it dies with us: the kernel
+//! sends it SIGKILL when this process ends in whatever way (`WARREN_DIES_WITH`, [`dies_with_parent`]), and its slots die with it.
+
+use super::arms::Arm;
+use crate::campaign::folder::{append, shell_line, write_whole};
+use crate::campaign::stats::unix_now;
+use crate::campaign::{Folder, state};
+use crate::cli::args::{Cli, Command as Verb};
+use crate::cli::exit::CliError;
+use crate::cli::signals::Interrupt;
+use crate::fuzz_cmd;
+use crate::whatsup::instance::Stats;
+use clap::Parser;
+use nix::sys::prctl;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getppid};
+use std::fs;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Names the process that a campaign must not outlive.
+const DIES_WITH: &str = "WARREN_DIES_WITH";
+/// Between two looks at the child.
+const LOOK: Duration = Duration::from_millis(100);
+/// Between two lines about it.
+const TELL: Duration = Duration::from_secs(60);
+/// Of a log's end that are shown when a campaign failed.
+const TAIL_LINES: usize = 6;
+const TAIL_BYTES: u64 = 8192;
+
+/// One campaign to be run, or to be gone on with.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// `random-points-r003`.
+    pub name: String,
+    /// `campaigns/<name>`, what `-o` is given.
+    pub folder: PathBuf,
+    /// Arguments of the program.
+    pub words: Vec<String>,
+}
+
+/// How its process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With exit code 0.
+    Well,
+    /// Because the user asked for an end.
+    Asked,
+}
+
+impl Campaign {
+    /// The campaign of an arm.
+    #[must_use]
+    pub fn new(
+        folder: &Path,
+        target: &str,
+        arm: &Arm,
+        repeat: u64,
+        seed: u64,
+        budget: &[String],
+        options: &[String],
+    ) -> Self {
+        let name = format!("{}-r{repeat:03}", arm.label);
+        let folder = folder.join("campaigns").join(&name);
+        let mut words = vec![
+            "fuzz".to_owned(),
+            target.to_owned(),
+            "-o".into(),
+            folder.display().to_string(),
+            "-s".into(),
+            seed.to_string(),
+        ];
+        words.extend(arm.flags());
+        words.extend(budget.iter().cloned());
+        words.push("--no-ui".into());
+        words.extend(options.iter().cloned());
+        Campaign {
+            name,
+            folder,
+            words,
+        }
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn instance(&self) -> PathBuf {
+        self.folder.join("default")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// A line for each process that worked on what is in the folder now.
+    fn starts_file(&self) -> PathBuf {
+        self.folder.join("starts")
+    }
+
+    /// How many did.
+    #[must_use]
+    pub fn starts(&self) -> u64 {
+        let text = fs::read_to_string(self.starts_file()).unwrap_or_default();
+        text.lines().count() as u64
+    }
+
+    /// Makes its folder ready: a campaign that was cut off is left there to be gone on with, unless it cannot be (nothing was saved yet, or
+    /// another Warren made it); then it is begun anew. Answers what was decided.
+    ///
+    /// # Errors
+    /// A folder that cannot be made or cleared.
+    pub fn make_ready(&self) -> Result<String, CliError> {
+        let instance = self.instance();
+        let said = if !state::exists(&instance) {
+            match Folder::marker(&instance) {
+                Some(_) => "begins anew: nothing of it was saved".to_owned(),
+                None => "begins".into(),
+            }
+        } else if let Err(why) = self.can_go_on() {
+            format!("begins anew, for it cannot go on: {why}")
+        } else {
+            return Ok("goes on".into());
+        };
+        let cleared = match fs::remove_dir_all(&instance) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(("removing", instance, e)),
+            _ => fs::create_dir_all(&self.folder)
+                .map_err(|e| ("making the folder", self.folder.clone(), e)),
+        };
+        cleared.map_err(|(doing, path, e)| {
+            CliError::setup(format!("{doing} {}: {e}", path.display()))
+        })?;
+        write_whole(&self.starts_file(), b"")?;
+        Ok(said)
+    }
+
+    fn can_go_on(&self) -> Result<(), String> {
+        let words = std::iter::once("warren").chain(self.words.iter().map(String::as_str));
+        match Cli::try_parse_from(words).map(|c| c.command) {
+            Ok(Verb::Fuzz(args)) => fuzz_cmd::may_resume(&args).map_err(|e| e.to_string()),
+            Ok(_) => Err("its command line is another verb's".into()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    /// Runs it to its end, or until an end is asked for: then it is asked to end gracefully, too.
+    ///
+    /// # Errors
+    /// Its process cannot be started, or ended with an error: exit code and the end of its log.
+    pub fn run(&self, program: &Path, interrupt: &Interrupt) -> Result<Ended, CliError> {
+        let log = self.log();
+        let file = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(|e| CliError::setup(format!("opening {}: {e}", log.display())))?;
+        let begins = file.metadata().map_or(0, |m| m.len());
+        let err = file
+            .try_clone()
+            .map_err(|e| CliError::setup(format!("opening {}: {e}", log.display())))?;
+        append(&self.starts_file(), &format!("{}\n", unix_now()))?;
+        let mut command = Command::new(program);
+        command.process_group(0);
+        // From this thread, the program's first: it lives as long as the process.
+        let mut child = command
+            .args(&self.words)
+            .env("WARREN_AUTORESUME", "1")
+            .env("NO_COLOR", "1")
+            .env(DIES_WITH, std::process::id().to_string())
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(err)
+            .spawn()
+            .map_err(|e| CliError::setup(format!("starting {}: {e}", program.display())))?;
+        let mut asked = false;
+        let mut told = Instant::now();
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) => {}
+                Err(e) => return Err(CliError::setup(format!("waiting for {}: {e}", self.name))),
+            }
+            if interrupt.asked() && !asked {
+                asked = true;
+                // It may just have ended: then there is nobody to tell.
+                let _ = kill(
+                    Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX)),
+                    Signal::SIGINT,
+                );
+            }
+            if told.elapsed() >= TELL && !asked {
+                told = Instant::now();
+                if let Some(line) = self.progress() {
+                    eprintln!("warren:   {line}");
+                }
+            }
+            std::thread::sleep(LOOK);
+        };
+        // So early that nobody in it listened yet, the signal itself ends it.
+        let by_signal = status.signal() == Some(Signal::SIGINT as i32);
+        match (status.success() || by_signal, asked) {
+            (true, false) if !by_signal => Ok(Ended::Well),
+            (true, true) => Ok(Ended::Asked),
+            _ => Err(CliError::setup(format!(
+                "campaign {} ended with {status}; the end of {}:\n  {}\n  its command: {}\n  mend that and run the same comparison again: what is done stays done",
+                self.name,
+                log.display(),
+                tail(&log, begins).replace('\n', "\n  "),
+                shell_line(
+                    &std::iter::once("warren".to_owned())
+                        .chain(self.words.iter().cloned())
+                        .collect::<Vec<_>>()
+                ),
+            ))),
+        }
+    }
+
+    /// How far it is.
+    fn progress(&self) -> Option<String> {
+        let text = fs::read_to_string(self.instance().join("fuzzer_stats")).ok()?;
+        let stats = Stats::parse(&text).ok()?;
+        Some(format!(
+            "{}: {} tests, {} s, {} CPU s, {} slots, {} findings",
+            self.name,
+            stats.number("sequences_tested"),
+            stats.number("run_time"),
+            stats.number("cpu_time"),
+            stats.number("edges_found"),
+            stats.findings().len()
+        ))
+    }
+
+    /// Of a campaign that is done, takes away what only going on with it would need.
+    ///
+    /// # Errors
+    /// What cannot be removed.
+    pub fn slim(&self) -> Result<(), CliError> {
+        for part in ["state", "runs", "queue"] {
+            let path = self.instance().join(part);
+            match fs::remove_dir_all(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(CliError::setup(format!("removing {}: {e}", path.display())));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The last lines of a log since a place.
+fn tail(path: &Path, since: u64) -> String {
+    let mut text = Vec::new();
+    let read = fs::File::open(path).and_then(|mut f| {
+        let length = f.metadata()?.len();
+        f.seek(SeekFrom::Start(
+            since.max(length.saturating_sub(TAIL_BYTES)),
+        ))?;
+        f.take(TAIL_BYTES).read_to_end(&mut text)
+    });
+    if let Err(e) = read {
+        return format!("(cannot be read: {e})");
+    }
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+/// Called first by `warren fuzz`: when a comparison started it, the kernel ends this process with that one.
+///
+/// # Errors
+/// The comparison is gone already.
+pub fn dies_with_parent() -> Result<(), CliError> {
+    let Some(parent) = std::env::var(DIES_WITH).ok() else {
+        return Ok(());
+    };
+    prctl::set_pdeathsig(Signal::SIGKILL)
+        .map_err(|e| CliError::setup(format!("tying this process to {DIES_WITH}={parent}: {e}")))?;
+    // It may have died before that.
+    if getppid().to_string() == parent {
+        Ok(())
+    } else {
+        Err(CliError::ended(format!(
+            "{DIES_WITH}={parent} is not the process that started this one: nothing was run"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn campaign(dir: &Path) -> Campaign {
+        let arm = Arm {
+            label: "random-points".into(),
+            strategy: "random-points".into(),
+            without: Vec::new(),
+        };
+        let budget = ["-E".to_owned(), "20".into()];
+        let options = ["-j".to_owned(), "2".into()];
+        Campaign::new(dir, "canary", &arm, 3, 7, &budget, &options)
+    }
+
+    #[test]
+    fn the_command_says_everything() {
+        let c = campaign(Path::new("out/c"));
+        assert_eq!(c.name, "random-points-r003");
+        assert_eq!(
+            c.words.join(" "),
+            "fuzz canary -o out/c/campaigns/random-points-r003 -s 7 --strategy random-points -E 20 --no-ui -j 2"
+        );
+        let words = std::iter::once("warren").chain(c.words.iter().map(String::as_str));
+        assert!(Cli::try_parse_from(words).is_ok());
+    }
+
+    #[test]
+    fn what_was_not_saved_is_begun_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let c = campaign(dir.path());
+        assert_eq!(c.make_ready().unwrap(), "begins");
+        let instance = c.instance();
+        fs::create_dir_all(instance.join("queue")).unwrap();
+        append(&c.starts_file(), "1\n").unwrap();
+        assert!(c.make_ready().unwrap().contains("nothing of it was saved"));
+        assert!(!instance.exists());
+        assert_eq!(c.starts(), 0);
+        // A checkpoint that no Warren can read.
+        fs::create_dir_all(instance.join("state")).unwrap();
+        fs::write(instance.join("state/checkpoint"), "x").unwrap();
+        append(&c.starts_file(), "1\n2\n").unwrap();
+        assert_eq!(c.starts(), 2);
+        assert!(c.make_ready().unwrap().contains("cannot go on"));
+        assert!(!instance.exists());
+        assert_eq!(c.starts(), 0);
+    }
+
+    #[test]
+    fn a_slim_campaign_keeps_what_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let c = campaign(dir.path());
+        for part in ["state", "runs", "queue", "findings", "crashes"] {
+            fs::create_dir_all(c.instance().join(part)).unwrap();
+        }
+        c.slim().unwrap();
+        c.slim().unwrap();
+        let mut left: Vec<_> = fs::read_dir(c.instance())
+            .unwrap()
+            .flatten()
+            .map(|e| e.file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["crashes", "findings"]);
+    }
+
+    #[test]
+    fn a_child_that_fails_is_told_with_the_end_of_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut c = campaign(dir.path());
+        c.make_ready().unwrap();
+        let interrupt = Interrupt::default();
+        c.words = vec!["-c".into(), "echo before; echo why >&2; exit 3".into()];
+        let e = c.run(Path::new("/bin/sh"), &interrupt).unwrap_err().text;
+        assert!(
+            e.contains("before\n  why") && e.contains("exit status: 3"),
+            "{e}"
+        );
+        // Only of this start.
+        c.words = vec!["-c".into(), "echo again; exit 1".into()];
+        let e = c.run(Path::new("/bin/sh"), &interrupt).unwrap_err().text;
+        assert!(e.contains("again") && !e.contains("before"), "{e}");
+        c.words = vec![
+            "-c".into(),
+            "test -n \"$WARREN_DIES_WITH$WARREN_AUTORESUME\"".into(),
+        ];
+        assert_eq!(
+            c.run(Path::new("/bin/sh"), &interrupt).unwrap(),
+            Ended::Well
+        );
+    }
+
+    #[test]
+    fn a_wish_to_end_reaches_the_child() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut c = campaign(dir.path());
+        c.make_ready().unwrap();
+        c.words = vec![
+            "-c".into(),
+            "trap 'exit 0' INT; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; exit 9"
+                .into(),
+        ];
+        let interrupt = Interrupt::default();
+        interrupt.hang_up();
+        assert_eq!(
+            c.run(Path::new("/bin/sh"), &interrupt).unwrap(),
+            Ended::Asked
+        );
+    }
+}

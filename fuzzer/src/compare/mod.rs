@@ -1,0 +1,381 @@
+//! `warren compare TARGET`: strategies, and a strategy less each of its parts, against each other: whole campaigns of one budget, repeated, only
+//! the seed differing, interleaved in time (docs/compare.md).
+//!
+//! [`arms`] says what is compared, [`campaign`] runs one campaign as a process of its own, [`measure`] reads its files, [`table`] keeps the
+//! rows; [`outcome`] makes the figures of them with the pure [`stats`] and [`bugs`], [`report`] shows them. Here folders and order. Knows
+//! nothing of how a strategy searches: an arm is flags of `warren fuzz`.
+
+pub mod arms;
+pub mod bugs;
+pub mod campaign;
+mod grid;
+pub mod measure;
+pub mod outcome;
+pub mod report;
+pub mod stats;
+pub mod table;
+
+use crate::campaign::folder::{shell_line, write_whole};
+use crate::campaign::state::{Identity, Lock};
+use crate::cli::args::{CompareArgs, UseSnapshots};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::session::{self, reproduce_flags};
+use crate::cli::signals::Interrupt;
+use crate::fuzz_cmd;
+use arms::Arm;
+use bugs::Bugs;
+use campaign::{Campaign, Ended};
+use measure::Which;
+use outcome::Outcome;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use table::{Head, Table};
+use warren_executor::target::{Target, find_target};
+use warren_model::ids::fnv1a;
+
+/// Of the table in a comparison's folder.
+const TABLE: &str = "table.jsonl";
+/// Of its bugs, beside target.toml.
+const BUGS: &str = "bugs.toml";
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit 2: a target, strategy, part or option that cannot be used, or a folder with another comparison. Exit 1: a campaign failed, or a
+/// folder cannot be written to.
+pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
+    let target = session::load(&args.target, &args.setup)?;
+    let folder = args
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("out").join(format!("compare-{}", args.target)));
+    let bugs = read_bugs(args, &target)?;
+    let path = folder.join(TABLE);
+    if args.report {
+        let table = Table::read(&path)?.ok_or_else(|| {
+            CliError::usage(format!(
+                "{} holds no comparison: {TABLE} is not there; leave --report out to begin one, or name the right folder with -o",
+                folder.display()
+            ))
+        })?;
+        let of = table.head.comparison.get("target").unwrap_or("?");
+        if of != target.name {
+            return Err(CliError::usage(format!(
+                "{} holds a comparison of {of}, asked {}; name the right folder with -o",
+                folder.display(),
+                target.name
+            )));
+        }
+        return tell(args, &folder, &table, &bugs);
+    }
+    let arms = arms::arms(&args.strategies, &args.ablate).map_err(CliError::usage)?;
+    let mut options = setup_flags(args);
+    options.extend(args.options.iter().cloned());
+    arms::check_options(&args.target, &options).map_err(CliError::usage)?;
+    against(args, arms.iter().map(|a| a.label.as_str()))?;
+    let budget = budget(args);
+    let head = Head::new(comparison(args, &target, &budget, &options));
+    if let Some(there) = Table::read(&path)? {
+        // Before anything is made; asked again when the folder is ours.
+        there.fits(&path, &head)?;
+    }
+    let interrupt = Interrupt::install()?;
+    let _lock = Lock::take(&folder)?;
+    let mut table = Table::open(&path, head)?;
+    let command = shell_line(&std::env::args().collect::<Vec<_>>());
+    write_whole(&folder.join("cmdline"), format!("{command}\n").as_bytes())?;
+    let program = Program::own()?;
+    let missing = missing(&table, &arms, args.repeat);
+    eprintln!(
+        "warren: {} campaigns of {} to run, {} stand in {}",
+        missing.len(),
+        budget.1,
+        table.rows.len(),
+        path.display()
+    );
+    for (done, (arm, repeat)) in missing.iter().enumerate() {
+        if interrupt.asked() {
+            break;
+        }
+        program.is_the_same()?;
+        let seed = args.seed + (repeat - 1);
+        let campaign = Campaign::new(
+            &folder,
+            &args.target,
+            arm,
+            *repeat,
+            seed,
+            &budget.0,
+            &options,
+        );
+        let place = format!("{} of {}", done + 1, missing.len());
+        if !finish(&campaign, &program, &interrupt, &place)? {
+            break;
+        }
+        let which = Which {
+            arm,
+            repeat: *repeat,
+            seed,
+            build: &program.build,
+            starts: campaign.starts(),
+        };
+        let row = measure::of_campaign(&which, &campaign.instance()).map_err(CliError::setup)?;
+        eprintln!("warren:   {}", told(&row, &bugs));
+        table.add(&path, row)?;
+        if args.slim {
+            campaign.slim()?;
+        }
+    }
+    if interrupt.asked() {
+        eprintln!("warren: ended as asked; the same command goes on");
+    }
+    tell(args, &folder, &table, &bugs)
+}
+
+/// Brings a campaign to its end, unless its files say that it is there already. False: the user asked for an end before.
+fn finish(
+    campaign: &Campaign,
+    program: &Program,
+    interrupt: &Interrupt,
+    place: &str,
+) -> Result<bool, CliError> {
+    let done = || measure::end_of(&campaign.instance()).is_some_and(|e| measure::is_done(&e));
+    if done() {
+        eprintln!(
+            "warren: campaign {place}: {} was done already",
+            campaign.name
+        );
+        return Ok(true);
+    }
+    let said = campaign.make_ready()?;
+    eprintln!("warren: campaign {place}: {} {said}", campaign.name);
+    let ended = campaign.run(&program.path, interrupt)?;
+    match (done(), ended) {
+        (true, _) => Ok(true),
+        (false, Ended::Asked) => Ok(false),
+        (false, Ended::Well) => Err(CliError::setup(format!(
+            "campaign {} ended before its budget was used up, and nobody asked for that here (fuzzer_stats: ended {}); run the same comparison again to go on with it",
+            campaign.name,
+            measure::end_of(&campaign.instance()).unwrap_or_else(|| "not told".into())
+        ))),
+    }
+}
+
+/// A line about a campaign that is done.
+fn told(row: &table::Row, bugs: &Bugs) -> String {
+    let names = bugs.names(std::slice::from_ref(row));
+    let found: Vec<String> = names
+        .iter()
+        .filter_map(|n| Some(format!("{n} at {}", bugs.first(row, n)?.tests)))
+        .collect();
+    format!(
+        "{} tests in {:.0} s, {:.0} CPU s, {} slots; {}",
+        row.tests,
+        row.seconds,
+        row.cpu_seconds,
+        row.curve.last().map_or(0, |p| p.slots),
+        if found.is_empty() {
+            "nothing found".to_owned()
+        } else {
+            found.join(", ")
+        }
+    )
+}
+
+/// The campaigns that are not in the table yet, repeat by repeat; each repeat begins with another arm, so that none is always the first.
+fn missing<'a>(table: &Table, arms: &'a [Arm], repeats: u64) -> Vec<(&'a Arm, u64)> {
+    (1..=repeats)
+        .flat_map(|repeat| {
+            let first = (repeat - 1) as usize % arms.len().max(1);
+            let order = arms[first..].iter().chain(&arms[..first]);
+            order.map(move |arm| (arm, repeat))
+        })
+        .filter(|(arm, repeat)| !table.has(&arm.label, *repeat))
+        .collect()
+}
+
+/// Shows what the table comes to, and writes the files.
+fn tell(args: &CompareArgs, folder: &Path, table: &Table, bugs: &Bugs) -> Result<Exit, CliError> {
+    let labels = table.rows.iter().map(|r| r.arm.as_str());
+    let against = if table.rows.is_empty() {
+        ""
+    } else {
+        against(args, labels)?
+    };
+    let outcome = Outcome::of(&table.rows, bugs, against);
+    let command = std::fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
+    let dir = folder.join("report");
+    std::fs::create_dir_all(&dir)
+        .map_err(|e| CliError::setup(format!("making the folder {}: {e}", dir.display())))?;
+    let files = report::files(table, bugs, &outcome, command.trim()).map_err(CliError::setup)?;
+    for (name, text) in files {
+        write_whole(&dir.join(name), text.as_bytes())?;
+    }
+    print!("{}", report::text(table, &outcome));
+    println!("\ntables, CSV and curves are in {}", dir.display());
+    Ok(Exit::End)
+}
+
+/// The arm that the others are held against: the one asked for, else the first.
+fn against<'a>(
+    args: &CompareArgs,
+    mut labels: impl Iterator<Item = &'a str> + Clone,
+) -> Result<&'a str, CliError> {
+    let Some(asked) = &args.against else {
+        return Ok(labels.next().unwrap_or_default());
+    };
+    let mut all: Vec<&str> = labels.clone().collect();
+    all.sort_unstable();
+    all.dedup();
+    labels.find(|l| l == asked).ok_or_else(|| {
+        CliError::usage(format!(
+            "--against {asked}: there is no such arm; there are {}",
+            all.join(", ")
+        ))
+    })
+}
+
+/// Flags of `fuzz`, and for people.
+fn budget(args: &CompareArgs) -> (Vec<String>, String) {
+    match (args.runs, args.cpu_seconds) {
+        (_, Some(s)) => (
+            vec!["--cpu-seconds".into(), s.to_string()],
+            format!("{s} CPU seconds"),
+        ),
+        (runs, None) => {
+            let runs = runs.unwrap_or_default();
+            (vec!["-E".into(), runs.to_string()], format!("{runs} runs"))
+        }
+    }
+}
+
+/// The flags that change the target, for `fuzz`.
+fn setup_flags(args: &CompareArgs) -> Vec<String> {
+    let mut flags = reproduce_flags(&args.setup);
+    if args.setup.snapshot == UseSnapshots::Require {
+        flags.extend(["--snapshot".into(), "require".into()]);
+    }
+    flags
+}
+
+/// What makes this comparison this one.
+fn comparison(
+    args: &CompareArgs,
+    target: &Target,
+    budget: &(Vec<String>, String),
+    options: &[String],
+) -> Identity {
+    let mut identity = Identity::default();
+    identity.put("target", &target.name);
+    for (name, value) in fuzz_cmd::identity_of(target) {
+        identity.put(&name, value);
+    }
+    identity.put("budget", &budget.1);
+    identity.put("first seed", args.seed);
+    let options = match options {
+        [] => "none".to_owned(),
+        some => shell_line(some),
+    };
+    identity.put("options of fuzz", options);
+    identity
+}
+
+/// The file asked for, else the target's own, else none.
+fn read_bugs(args: &CompareArgs, target: &Target) -> Result<Bugs, CliError> {
+    let own = find_target(&args.target, args.setup.targets.as_deref())
+        .ok()
+        .map(|f| f.join(BUGS))
+        .filter(|f| f.is_file());
+    match args.bugs.clone().or(own) {
+        Some(path) => Bugs::read(&path, &target.name).map_err(CliError::usage),
+        None => Ok(Bugs::default()),
+    }
+}
+
+/// This program, which the campaigns are started from.
+struct Program {
+    path: PathBuf,
+    build: String,
+    running: Metadata,
+}
+
+impl Program {
+    fn own() -> Result<Self, CliError> {
+        const RUNNING: &str = "/proc/self/exe";
+        let doing = |e| CliError::setup(format!("reading Warren's own program: {e}"));
+        let bytes = std::fs::read(RUNNING).map_err(doing)?;
+        Ok(Program {
+            path: std::env::current_exe().map_err(doing)?,
+            build: format!("{:016x}", fnv1a(&bytes)),
+            running: std::fs::metadata(RUNNING).map_err(doing)?,
+        })
+    }
+
+    /// A build in the middle of a comparison would go on with another program under the same name.
+    fn is_the_same(&self) -> Result<(), CliError> {
+        let what = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
+        let now = std::fs::metadata(&self.path).map(|m| what(&m));
+        if now.is_ok_and(|n| n == what(&self.running)) {
+            return Ok(());
+        }
+        Err(CliError::setup(format!(
+            "{} was replaced while the comparison ran: its campaigns would be of another build; run the same command again to go on with the new one, or keep a copy of the program for long comparisons",
+            self.path.display()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use table::Row;
+
+    fn arm(label: &str) -> Arm {
+        Arm {
+            label: label.into(),
+            strategy: label.into(),
+            without: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn repeats_are_interleaved_and_only_what_is_missing_is_run() {
+        let arms = [arm("a"), arm("b"), arm("c")];
+        let mut table = Table {
+            head: Head::new(Identity::default()),
+            rows: Vec::new(),
+            whole: 0,
+        };
+        let order = |t: &Table, repeats| -> Vec<String> {
+            missing(t, &arms, repeats)
+                .iter()
+                .map(|(a, r)| format!("{}{r}", a.label))
+                .collect()
+        };
+        assert_eq!(order(&table, 2), ["a1", "b1", "c1", "b2", "c2", "a2"]);
+        for (arm, repeat) in [("a", 1), ("c", 1), ("b", 2)] {
+            table.rows.push(Row {
+                arm: arm.into(),
+                repeat,
+                ..Row::default()
+            });
+        }
+        assert_eq!(order(&table, 2), ["b1", "c2", "a2"]);
+        assert_eq!(order(&table, 1), ["b1"]);
+        assert!(missing(&table, &[], 3).is_empty());
+    }
+
+    #[test]
+    fn the_program_is_known_by_its_content() {
+        let program = Program::own().unwrap();
+        assert_eq!(program.build.len(), 16);
+        program.is_the_same().unwrap();
+        let other = Program {
+            path: "/bin/sh".into(),
+            ..program
+        };
+        let e = other.is_the_same().unwrap_err().text;
+        assert!(e.contains("was replaced"), "{e}");
+    }
+}
