@@ -39,6 +39,10 @@ final class HdfsSession implements Session {
             return body.run();
         } finally {
             busy = null;
+            if (!usable) {
+                // The interrupt was for this call, and may have come too late for it.
+                Thread.interrupted();
+            }
         }
     }
 

@@ -136,7 +136,8 @@ public final class HdfsWorkload extends Driver {
             if (System.nanoTime() - limit >= 0) {
                 throw new IOException("not so after " + seconds + " s" + (why == null ? "" : ": " + why));
             }
-            LockSupport.parkNanos(20_000_000L);
+            // Not a park, which an interrupt makes a busy loop.
+            Thread.sleep(20);
         }
     }
 
