@@ -134,7 +134,8 @@ row_slot_full() {
     variant full
     sed -i 's|^        node.run();|        Thread filler = new Thread(() -> {\n            try (java.io.OutputStream out = new java.io.FileOutputStream(new File(args[1], "filler"))) {\n                byte[] block = new byte[1 << 20];\n                while (true) {\n                    out.write(block);\n                }\n            } catch (IOException e) {\n                System.out.println("filler: " + e);\n            }\n        });\n        filler.setDaemon(true);\n        filler.start();\n        node.run();|' "$S/targets/full/src/canary/Main.java"
     run 300 "$W" replay "$S/full.toml" --targets "$S/targets" -t 20000
-    check 0 "void: the disk of the nodes' data is full (2048 MiB)" "1 void"
+    # A void run is repeated, and the repeat may end before its disk is full.
+    check 0 "void: the disk of the nodes' data is full (2048 MiB)" "the run itself went wrong: repeating it"
 }
 
 row_tiny_shm() {
@@ -264,6 +265,8 @@ row_signals() {
             fresh
             local cache=$S/cache
             [ "$phase" != set-up ] || { cache=$S/cache-new; rm -rf "$cache"; }
+            # The last one's words must not be taken for this one's.
+            : >"$S/said"
             WARREN_CACHE=$cache "$W" fuzz planted --targets "$S/targets" --no-ui --snapshot off -o "$S/out" -E 1000 >"$S/said" 2>&1 </dev/null &
             pid=$!
             if ! came $phase $pid; then
