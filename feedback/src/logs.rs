@@ -30,6 +30,16 @@ pub fn of_nodes(product: &RunProduct) -> impl Iterator<Item = (&NodeName, &Strin
         .filter(|(name, _)| product.trace.nodes.is_empty() || product.trace.nodes.contains(name))
 }
 
+/// (byte offset, text) of each line.
+pub fn lines(log: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut next = 0;
+    log.split_inclusive('\n').map(move |line| {
+        let at = next;
+        next += line.len();
+        (at, line.trim_end_matches(['\n', '\r']))
+    })
+}
+
 /// The template of a line, or `None` for lines that say nothing by themselves: empty ones and the frames of a stack trace.
 #[must_use]
 pub fn template(line: &str, nodes: &[NodeName]) -> Option<String> {

@@ -4,7 +4,8 @@
 //! Called by the flow of a run, by the learning of background stacks and by the making of snapshots.
 
 use super::cluster::{Cluster, Node};
-use super::drive::{Drive, killed_by_the_system};
+use super::drive::Drive;
+use super::ended;
 use super::flow::{ASK, Flow, Went};
 use super::options::{NodeStatus, RunError};
 use crate::controller::make_plans;
@@ -94,13 +95,8 @@ impl Flow<'_, '_, '_> {
             .iter()
             .filter_map(|e| {
                 let node = self.drive.cluster.nodes.iter().find(|n| n.name == e.node)?;
-                let how = match (e.status, e.signal) {
-                    (Some(s), _) => format!("exit status {s}"),
-                    (None, Some(s)) => {
-                        killed_by_the_system(s).unwrap_or_else(|| format!("signal {s}"))
-                    }
-                    (None, None) => "an unknown end".into(),
-                };
+                let system = e.signal.and_then(ended::killed_by_the_system);
+                let how = system.unwrap_or_else(|| ended::how(e.status, e.signal));
                 let words = Cluster::tail(&node.dir.join("stdout"), 4);
                 Some(format!(
                     "{} ended by itself with {how} before it served; its last lines:\n    {}",

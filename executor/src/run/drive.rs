@@ -3,6 +3,7 @@
 //! One thread, 0.2 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
 
 use super::cluster::{Cluster, CutNow};
+use super::ended;
 use super::options::{NodeProgress, NodeStatus, RunError, RunProgress};
 use super::prober::{Prober, Wanted};
 use super::watcher::Watcher;
@@ -306,11 +307,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                 .as_ref()
                 .is_some_and(|p| p.pid_inside == e.pid);
             if gone {
-                self.workload_gone = Some(match (e.status, e.signal) {
-                    (Some(s), _) => format!("exit status {s}"),
-                    (None, Some(s)) => format!("signal {s}"),
-                    (None, None) => "an unknown end".into(),
-                });
+                self.workload_gone = Some(ended::how(e.status, e.signal));
                 continue;
             }
             let found = self.cluster.nodes.iter().position(|n| {
@@ -340,7 +337,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                     signal: e.signal,
                     role: node.role.clone(),
                 });
-                if let Some(why) = e.signal.and_then(killed_by_the_system) {
+                if let Some(why) = e.signal.and_then(ended::killed_by_the_system) {
                     self.void = Some(format!("{} was ended by {why}", node.name));
                 }
                 self.cluster.workload_page.set_node(i, number, false);
@@ -560,12 +557,6 @@ impl<'r, 'a> Drive<'r, 'a> {
             self.shown = Some(progress);
         }
     }
-}
-
-/// What a signal says that only the system sends, when Warren did not.
-pub(super) fn killed_by_the_system(signal: i32) -> Option<String> {
-    matches!(signal, 7 | 9)
-        .then(|| format!("signal {signal} that Warren did not send: memory or tmpfs is short"))
 }
 
 /// The nodes a cut takes something from: its smaller side; both when neither is smaller.

@@ -5,6 +5,7 @@
 
 use super::cluster::Cluster;
 use super::drive::Drive;
+use super::ended;
 use super::options::{NodeStatus, RunError, RunOptions};
 use super::snapshots::copy;
 use super::{Runner, Start};
@@ -174,11 +175,7 @@ fn run(
     if exit.status == Some(0) {
         return Ok(());
     }
-    let how = match (exit.status, exit.signal) {
-        (Some(s), _) => format!("status {s}"),
-        (None, Some(s)) => format!("signal {s}"),
-        (None, None) => "an unknown end".into(),
-    };
+    let how = ended::how(exit.status, exit.signal);
     let words = Cluster::tail(&drive.cluster.nodes[i].dir.join(PROGRAM_OUT), 6);
     Err(format!(
         "it ended with {how}; its last lines:\n    {}",

@@ -10,6 +10,7 @@ mod cluster;
 mod collect;
 mod commands;
 mod drive;
+mod ended;
 mod flow;
 mod image;
 mod memory;

@@ -6,7 +6,7 @@
 
 use super::liveness::stage;
 use super::{CheckResult, Found};
-use crate::logs::of_nodes;
+use crate::logs::{lines, of_nodes};
 use regex::Regex;
 use warren_model::{FailureKind, LogMark, LogMoment, NodeName, Rules, RunProduct, Stage};
 
@@ -43,16 +43,6 @@ pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
         }
     }
     result
-}
-
-/// (byte offset, text) of each line.
-fn lines(log: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut next = 0;
-    log.split_inclusive('\n').map(move |line| {
-        let at = next;
-        next += line.len();
-        (at, line.trim_end_matches(['\n', '\r']))
-    })
 }
 
 /// The stage in which a node wrote what stands at this byte of its logs.

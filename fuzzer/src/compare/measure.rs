@@ -219,7 +219,8 @@ mod tests {
         .unwrap()
     }
 
-    fn measured(lines: &[L], finding: &str) -> Row {
+    /// The row of a campaign of which only the files matter.
+    fn row_of(jsonl: &str, finding: &str) -> Result<Row, String> {
         let arm = Arm {
             label: "x".into(),
             strategy: "crashfuzz".into(),
@@ -232,8 +233,12 @@ mod tests {
             build: "1f",
             starts: 1,
         };
+        row(&which, jsonl, &stats(finding))
+    }
+
+    fn measured(lines: &[L], finding: &str) -> Row {
         let jsonl: String = lines.iter().map(text).collect();
-        row(&which, &jsonl, &stats(finding)).unwrap()
+        row_of(&jsonl, finding).unwrap()
     }
 
     #[test]
@@ -311,18 +316,6 @@ mod tests {
 
     #[test]
     fn state_novelty_is_there_where_it_is_told() {
-        let arm = Arm {
-            label: "x".into(),
-            strategy: "warren".into(),
-            without: Vec::new(),
-        };
-        let which = Which {
-            arm: &arm,
-            repeat: 1,
-            seed: 1,
-            build: "",
-            starts: 1,
-        };
         let base = text(&L {
             role: "fuzz",
             at: 5,
@@ -332,31 +325,12 @@ mod tests {
             failures: "",
         });
         let told = base.replace("\"slots\"", "\"states\":4,\"slots\"");
-        let of = |t: &str| {
-            row(&which, t, &stats(""))
-                .unwrap()
-                .curve
-                .last()
-                .unwrap()
-                .states
-        };
+        let of = |t: &str| row_of(t, "").unwrap().curve.last().unwrap().states;
         assert_eq!((of(&base), of(&told)), (None, Some(4)));
     }
 
     #[test]
     fn files_of_an_older_warren_are_refused() {
-        let arm = Arm {
-            label: "x".into(),
-            strategy: "crashfuzz".into(),
-            without: Vec::new(),
-        };
-        let which = Which {
-            arm: &arm,
-            repeat: 1,
-            seed: 1,
-            build: "",
-            starts: 1,
-        };
         let good = text(&L {
             role: "fuzz",
             at: 5,
@@ -372,7 +346,7 @@ mod tests {
             ),
             (good.replace(" safety", ""), "`replicas healed aaaaaaaa`"),
         ] {
-            let e = row(&which, &text, &stats("")).unwrap_err();
+            let e = row_of(&text, "").unwrap_err();
             assert!(e.contains(part), "{e}");
         }
     }

@@ -353,20 +353,25 @@ fn swap(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usize,
         _ => p.steps[i].executing.clone()?,
     };
     let other = p.other(&node, d, rand)?;
-    let turned = |n: &NodeName| {
-        if *n == node {
-            other.clone()
-        } else if *n == other {
-            node.clone()
-        } else {
-            n.clone()
-        }
-    };
+    let turned = turned(&node, &other);
     let mut steps = p.steps.clone();
     for step in &mut steps[i..] {
         *step = step.renamed(&turned);
     }
     Some((i, steps))
+}
+
+/// Names with two nodes in each other's place.
+fn turned(a: &NodeName, b: &NodeName) -> impl Fn(&NodeName) -> NodeName {
+    move |n| {
+        if n == a {
+            b.clone()
+        } else if n == b {
+            a.clone()
+        } else {
+            n.clone()
+        }
+    }
 }
 
 fn change(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step>)> {
@@ -483,15 +488,7 @@ fn repeat(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usiz
         _ => return None,
     };
     let other = p.other(&node, d, rand)?;
-    let turned = |n: &NodeName| {
-        if *n == node {
-            other.clone()
-        } else if *n == other {
-            node.clone()
-        } else {
-            n.clone()
-        }
-    };
+    let turned = turned(&node, &other);
     let again = step.renamed(&turned);
     let mut steps = p.steps.clone();
     let from = steps.len() - 1;

@@ -11,6 +11,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import warren.workload.Client;
 import warren.workload.Driver;
+import warren.workload.NamedSession;
 import warren.workload.Node;
 import warren.workload.Observations;
 import warren.workload.Operation;
@@ -38,14 +39,12 @@ public final class CanaryWorkload extends Driver {
         Runner.main(args, new CanaryWorkload());
     }
 
-    private static final class Connection implements Session {
+    private static final class Connection extends NamedSession {
         private final Socket socket;
         private final BufferedReader in;
-        private final String id;
-        private volatile boolean usable = true;
 
         Connection(String id, Socket socket) throws IOException {
-            this.id = id;
+            super(id);
             this.socket = socket;
             in = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
         }
@@ -66,22 +65,6 @@ public final class CanaryWorkload extends Driver {
                 throw new IOException("closed by the server");
             }
             return text;
-        }
-
-        @Override
-        public String id() {
-            return id;
-        }
-
-        @Override
-        public boolean usable() {
-            return usable;
-        }
-
-        @Override
-        public boolean close() {
-            drop();
-            return true;
         }
 
         @Override

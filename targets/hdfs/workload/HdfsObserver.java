@@ -5,31 +5,15 @@ import java.io.InputStream;
 import java.net.HttpURLConnection;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
-import java.nio.file.Path;
-import java.nio.file.Paths;
-import java.security.MessageDigest;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.EnumSet;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
-import org.apache.hadoop.hdfs.protocol.DirectoryListing;
-import org.apache.hadoop.hdfs.protocol.HdfsFileStatus;
-import org.apache.hadoop.hdfs.protocol.HdfsLocatedFileStatus;
-import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.hdfs.protocol.OpenFileEntry;
 import org.apache.hadoop.hdfs.protocol.OpenFilesIterator;
 import warren.workload.Node;
@@ -37,9 +21,9 @@ import warren.workload.Observations;
 import warren.workload.Runner;
 
 /**
- * What can be seen of a healed HDFS: leases, the namespace of both NameNodes at one transaction, the content of every file as each of
- * them tells where it is, blocks that are missing or corrupt, the finished segments of the journal nodes, the replicas on the
- * DataNodes, who is active. One object per round. The last two groups are read from the nodes' folders, which nothing but they write.
+ * What can be seen of a healed HDFS: leases, the namespace of both NameNodes at one transaction ({@link HdfsTree}), the content of every
+ * file as each of them tells where it is, blocks that are missing or corrupt, what lies on disks ({@link HdfsDisks}), who is active. One
+ * object per round.
  */
 final class HdfsObserver {
     private static final long LEASE_NS = 15_000_000_000L;
@@ -49,12 +33,11 @@ final class HdfsObserver {
     private static final int HTTP_MS = 2000;
     private static final Pattern STATE = Pattern.compile("\"State\" : \"(\\w+)\"");
     private static final Pattern APPLIED = Pattern.compile("LastAppliedOrWrittenTxId[\\\\\": ]+(\\d+)");
-    private static final Pattern SEGMENT = Pattern.compile("edits_(\\d+)-(\\d+)");
-    private static final Pattern BLOCK = Pattern.compile("blk_(\\d+)_(\\d+)\\.meta");
 
     private final Runner run;
     private final Observations out;
     private final HdfsWorkload workload;
+    private final HdfsDisks disks;
     private final Map<Node, DistributedFileSystem> systems = new LinkedHashMap<>();
     private Node active;
 
@@ -62,6 +45,7 @@ final class HdfsObserver {
         this.run = run;
         this.out = out;
         this.workload = workload;
+        disks = new HdfsDisks(run, out);
     }
 
     boolean observe() throws Exception {
@@ -76,7 +60,7 @@ final class HdfsObserver {
             leases();
             blocks();
             boolean whole = namespaces();
-            journals();
+            disks.journals();
             leaders();
             return whole;
         } finally {
@@ -186,70 +170,6 @@ final class HdfsObserver {
 
     // ---- namespaces
 
-    /** One path of one namespace. */
-    private static final class Entry {
-        final String attributes;
-        final boolean folder;
-        final List<LocatedBlock> blocks = new ArrayList<>();
-
-        Entry(HdfsFileStatus s) {
-            folder = s.isDirectory();
-            StringBuilder text = new StringBuilder();
-            text.append(s.isDirectory()).append(' ').append(s.getLen()).append(' ').append(s.getReplication()).append(' ');
-            text.append(s.getBlockSize()).append(' ').append(s.getModificationTime()).append(' ').append(s.getPermission());
-            text.append(' ').append(s.getOwner()).append(' ').append(s.getFileId());
-            if (s instanceof HdfsLocatedFileStatus && ((HdfsLocatedFileStatus) s).getLocatedBlocks() != null) {
-                blocks.addAll(((HdfsLocatedFileStatus) s).getLocatedBlocks().getLocatedBlocks());
-            }
-            for (LocatedBlock b : blocks) {
-                text.append(' ').append(b.getBlock().getLocalBlock());
-            }
-            attributes = text.toString();
-        }
-    }
-
-    private static Map<String, Entry> tree(DistributedFileSystem fs) throws IOException {
-        Map<String, Entry> all = new TreeMap<>();
-        walk(fs, "/", all);
-        return all;
-    }
-
-    private static void walk(DistributedFileSystem fs, String folder, Map<String, Entry> all) throws IOException {
-        byte[] after = HdfsFileStatus.EMPTY_NAME;
-        DirectoryListing listing;
-        do {
-            listing = fs.getClient().listPaths(folder, after, true);
-            if (listing == null) {
-                throw new FileNotFoundException(folder);
-            }
-            for (HdfsFileStatus s : listing.getPartialListing()) {
-                String path = s.getFullName(folder);
-                Entry entry = new Entry(s);
-                all.put(path, entry);
-                if (entry.folder) {
-                    walk(fs, path, all);
-                }
-            }
-            after = listing.getLastName();
-        } while (listing.hasMore());
-    }
-
-    private static String digest(Map<String, Entry> tree) throws Exception {
-        MessageDigest hash = MessageDigest.getInstance("SHA-256");
-        for (Map.Entry<String, Entry> e : tree.entrySet()) {
-            hash.update((e.getKey() + " " + e.getValue().attributes + "\n").getBytes(StandardCharsets.UTF_8));
-        }
-        return hex(hash);
-    }
-
-    private static String hex(MessageDigest hash) {
-        StringBuilder text = new StringBuilder();
-        for (byte b : Arrays.copyOf(hash.digest(), 8)) {
-            text.append(String.format("%02x", b));
-        }
-        return text.toString();
-    }
-
     /**
      * Both namespaces at one transaction: the active one's edits are rolled, the other has read up to there, and the active one's has
      * not changed meanwhile (rolling alone changes no namespace). A NameNode that is not there is not asked.
@@ -277,137 +197,44 @@ final class HdfsObserver {
     /** @return null when it was told, else why it could not be */
     private String attempt() throws Exception {
         long end = systems.get(active).rollEdits() - 1;
-        Map<Node, Map<String, Entry>> trees = new LinkedHashMap<>();
-        trees.put(active, tree(systems.get(active)));
+        Map<Node, HdfsTree> trees = new LinkedHashMap<>();
+        trees.put(active, new HdfsTree(systems.get(active)));
         for (Node node : systems.keySet()) {
             if (node != active) {
                 HdfsWorkload.await(4, () -> applied(node) >= end);
-                trees.put(node, tree(systems.get(node)));
+                trees.put(node, new HdfsTree(systems.get(node)));
             }
         }
         // Contents take a while, and may need a DataNode's report that is still to come.
         Map<Node, Map<String, byte[]>> contents = new LinkedHashMap<>();
         for (Node node : trees.keySet()) {
-            contents.put(node, contents(systems.get(node), trees.get(node)));
+            contents.put(node, trees.get(node).contents());
         }
-        String before = digest(trees.get(active));
-        if (!before.equals(digest(tree(systems.get(active))))) {
+        String before = trees.get(active).digest();
+        if (!before.equals(new HdfsTree(systems.get(active)).digest())) {
             return "the namespace changed while it was read";
         }
         String version = Long.toString(end);
-        for (Map.Entry<Node, Map<String, Entry>> t : trees.entrySet()) {
-            out.digest(t.getKey(), version, digest(t.getValue()));
+        for (Map.Entry<Node, HdfsTree> t : trees.entrySet()) {
+            out.digest(t.getKey(), version, t.getValue().digest());
             for (Map.Entry<String, byte[]> c : contents.get(t.getKey()).entrySet()) {
                 out.replica(t.getKey(), version, c.getKey(), workload.files.name(c.getKey(), c.getValue()), null);
             }
         }
         renames(trees.get(active));
-        replicas(trees.get(active));
+        disks.replicas(trees.get(active));
         return null;
     }
 
-    private static Map<String, byte[]> contents(DistributedFileSystem fs, Map<String, Entry> tree) throws Exception {
-        Map<String, byte[]> contents = new TreeMap<>();
-        for (Map.Entry<String, Entry> e : tree.entrySet()) {
-            if (!e.getValue().folder) {
-                byte[][] content = new byte[1][];
-                HdfsWorkload.await(5, () -> {
-                    content[0] = HdfsSession.read(fs, e.getKey());
-                    return true;
-                });
-                contents.put(e.getKey(), content[0]);
-            }
-        }
-        return contents;
-    }
-
     /** A rename that may have happened has happened or not: its file is at exactly one of the two names. */
-    private void renames(Map<String, Entry> tree) {
-        synchronized (workload.doubtful) {
-            for (String[] names : workload.doubtful) {
-                boolean from = tree.containsKey(names[0]);
-                boolean to = tree.containsKey(names[1]);
+    private void renames(HdfsTree tree) {
+        synchronized (workload.operations.doubtful) {
+            for (String[] names : workload.operations.doubtful) {
+                boolean from = tree.entries.containsKey(names[0]);
+                boolean to = tree.entries.containsKey(names[1]);
                 if (from == to) {
                     out.mismatch(active, "a renamed file is at " + (from ? "both names" : "neither name"),
                             names[0] + " to " + names[1]);
-                }
-            }
-        }
-    }
-
-    // ---- what lies on disks
-
-    private Path folder(Node node) {
-        return Paths.get("").toAbsolutePath().getParent().resolve("nodes").resolve(node.name).resolve("data");
-    }
-
-    private static List<Path> below(Path folder) throws IOException {
-        if (!Files.isDirectory(folder)) {
-            return new ArrayList<>();
-        }
-        try (Stream<Path> all = Files.walk(folder)) {
-            return all.filter(Files::isRegularFile).collect(Collectors.toList());
-        } catch (java.io.UncheckedIOException e) {
-            throw e.getCause();
-        }
-    }
-
-    /** Segments that two journal nodes have both finished hold the same edits; one that was down may lack some. */
-    private void journals() throws Exception {
-        Map<String, String> seen = new TreeMap<>();
-        for (Node node : HdfsConf.nodes(run, "jn")) {
-            for (Path file : below(folder(node))) {
-                Matcher m = SEGMENT.matcher(file.getFileName().toString());
-                if (m.matches()) {
-                    MessageDigest hash = MessageDigest.getInstance("SHA-256");
-                    byte[] bytes = Files.readAllBytes(file);
-                    hash.update(bytes, 0, used(bytes));
-                    String name = "segment " + Long.parseLong(m.group(1)) + "-" + Long.parseLong(m.group(2));
-                    same(seen, name, node, hex(hash), "journal nodes finished one segment differently");
-                }
-            }
-        }
-    }
-
-    /** Tells when what has one name has two contents. */
-    private void same(Map<String, String> seen, String name, Node node, String hash, String what) {
-        String told = seen.putIfAbsent(name, node + " " + hash);
-        if (told != null && !told.endsWith(" " + hash)) {
-            out.mismatch(node, what, name + ": " + told + ", " + node + " " + hash);
-        }
-    }
-
-    /** A segment is made larger than its edits; the rest of it is filled with the mark of no operation. */
-    private static int used(byte[] bytes) {
-        int end = bytes.length;
-        while (end > 0 && (bytes[end - 1] == -1 || bytes[end - 1] == 0)) {
-            end--;
-        }
-        return end;
-    }
-
-    /** Finished replicas of one block, of the generation that the namespace names, are the same bytes. */
-    private void replicas(Map<String, Entry> tree) throws Exception {
-        Set<String> wanted = new HashSet<>();
-        for (Entry e : tree.values()) {
-            for (LocatedBlock b : e.blocks) {
-                wanted.add("blk_" + b.getBlock().getBlockId() + "_" + b.getBlock().getGenerationStamp() + ".meta");
-            }
-        }
-        Map<String, String> seen = new TreeMap<>();
-        for (Node node : HdfsConf.nodes(run, "dn")) {
-            for (Path meta : below(folder(node))) {
-                String name = meta.getFileName().toString();
-                Matcher m = BLOCK.matcher(name);
-                if (wanted.contains(name) && m.matches() && meta.toString().contains("/finalized/")) {
-                    try {
-                        MessageDigest hash = MessageDigest.getInstance("SHA-256");
-                        hash.update(Files.readAllBytes(meta.resolveSibling("blk_" + m.group(1))));
-                        String block = "block " + m.group(1) + " generation " + m.group(2);
-                        same(seen, block, node, hex(hash), "replicas of one block differ");
-                    } catch (NoSuchFileException e) {
-                        // it was taken away meanwhile
-                    }
                 }
             }
         }
@@ -417,14 +244,7 @@ final class HdfsObserver {
 
     /** The epoch of a NameNode is that of its journal writer. */
     private void leaders() throws IOException {
-        long epoch = -1;
-        for (Node node : HdfsConf.nodes(run, "jn")) {
-            Path file = folder(node).resolve("ns/current/last-writer-epoch");
-            if (Files.exists(file)) {
-                String text = new String(Files.readAllBytes(file), StandardCharsets.US_ASCII).trim();
-                epoch = Math.max(epoch, Long.parseLong(text));
-            }
-        }
+        long epoch = disks.writerEpoch();
         for (Node node : systems.keySet()) {
             if (find(STATE, jmx(node, "NameNodeStatus")).equals("active")) {
                 out.leader(node, Long.toString(epoch));

@@ -5,23 +5,21 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
-import warren.workload.Session;
+import warren.workload.NamedSession;
 
 /** One HDFS client: a lease holder with at most one file open for writing. Its calls end by the time-outs of {@link HdfsConf}. */
-final class HdfsSession implements Session {
+final class HdfsSession extends NamedSession {
     private static final AtomicLong COUNT = new AtomicLong();
     private static final long CLOSE_MS = 3000;
 
     final DistributedFileSystem fs;
-    private final String id;
-    private volatile boolean usable = true;
     private volatile Thread busy;
     /** The file that is being written, kept open between two operations. */
     FSDataOutputStream out;
 
     HdfsSession(DistributedFileSystem fs, String client) {
+        super(client + "/" + COUNT.incrementAndGet());
         this.fs = fs;
-        this.id = client + "/" + COUNT.incrementAndGet();
     }
 
     /** What one operation does. */
@@ -47,20 +45,10 @@ final class HdfsSession implements Session {
     }
 
     @Override
-    public String id() {
-        return id;
-    }
-
-    @Override
-    public boolean usable() {
-        return usable;
-    }
-
-    @Override
     public boolean close() {
         usable = false;
         boolean[] closed = new boolean[1];
-        Thread closer = aside("close-" + id, () -> {
+        Thread closer = aside("close-" + id(), () -> {
             fs.close();
             closed[0] = true;
         });
@@ -80,7 +68,7 @@ final class HdfsSession implements Session {
             waiting.interrupt();
         }
         // Lets go of leases and streams without a word to the NameNode.
-        aside("drop-" + id, () -> fs.getClient().closeAllFilesBeingWritten(true));
+        aside("drop-" + id(), () -> fs.getClient().closeAllFilesBeingWritten(true));
     }
 
     /** Work whose failure tells nothing. */

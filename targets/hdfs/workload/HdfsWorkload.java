@@ -1,4 +1,3 @@
-import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
@@ -9,11 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
-import org.apache.hadoop.fs.FSDataOutputStream;
-import org.apache.hadoop.fs.FileStatus;
-import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.tools.DFSAdmin;
@@ -22,7 +17,6 @@ import warren.workload.Client;
 import warren.workload.Driver;
 import warren.workload.Node;
 import warren.workload.Observations;
-import warren.workload.Operation;
 import warren.workload.Result;
 import warren.workload.Runner;
 import warren.workload.Session;
@@ -30,16 +24,15 @@ import warren.workload.Session;
 /**
  * HDFS' workload: CrashFuzz's steps (make folders, put, truncate, append, rename, list, read, `dfsadmin -safemode get`), then clients
  * that each write files of their own (some flushed and kept open), append, rename, delete, and read their own and each other's. A
- * session is a client that asks one NameNode first. Contents are named by {@link HdfsFiles}; what is seen at the end is in
- * {@link HdfsObserver}.
+ * session is a client that asks one NameNode first. Single operations are in {@link HdfsOperations}; contents are named by
+ * {@link HdfsFiles}; what is seen at the end is in {@link HdfsObserver}.
  */
 public final class HdfsWorkload extends Driver {
     private static final String STEPS = "/usr/root";
     private static final int TEXT_KEPT = 23;
     private static final int STEP_TRIES = 3;
     final HdfsFiles files = new HdfsFiles();
-    /** Renames whose outcome is not known: {from, to}. */
-    final List<String[]> doubtful = new ArrayList<>();
+    final HdfsOperations operations = new HdfsOperations(files);
     /** What a command of the system said wrongly: {node, what, detail}. */
     final List<Object[]> admitted = new ArrayList<>();
     private final Map<Client, Traffic> traffic = new LinkedHashMap<>();
@@ -99,7 +92,7 @@ public final class HdfsWorkload extends Driver {
                 neverUp.add(node);
             }
         }
-        DistributedFileSystem fs = of(runner.clients.get(0)).fs;
+        DistributedFileSystem fs = HdfsOperations.of(runner.clients.get(0)).fs;
         await(30, () -> !fs.setSafeMode(HdfsConstants.SafeModeAction.SAFEMODE_GET) && fs.getDataNodeStats(
                 HdfsConstants.DatanodeReportType.LIVE).length >= alive(runner, "dn"));
         for (Client client : runner.clients) {
@@ -141,10 +134,6 @@ public final class HdfsWorkload extends Driver {
         }
     }
 
-    static HdfsSession of(Client client) {
-        return (HdfsSession) client.session();
-    }
-
     // ---- the fixed steps
 
     @Override
@@ -155,15 +144,16 @@ public final class HdfsWorkload extends Driver {
         String text = "a sentence of which the first part stays, and this part goes";
         String kept = text.substring(0, TEXT_KEPT);
         String stamped = kept + " at " + System.nanoTime();
-        boolean good = step(runner, one, () -> mkdirs(one, STEPS + "/fav1"))
-                && step(runner, one, () -> mkdirs(one, STEPS + "/fav2"))
-                && once(runner, one, () -> put(one, put, text))
-                && once(runner, one, () -> truncate(one, put, kept))
-                && once(runner, one, () -> append(one, put, stamped.substring(TEXT_KEPT), stamped))
-                && once(runner, one, () -> rename(one, put, last, stamped));
+        byte[] stamp = stamped.substring(TEXT_KEPT).getBytes(StandardCharsets.ISO_8859_1);
+        boolean good = step(runner, one, () -> operations.mkdirs(one, STEPS + "/fav1"))
+                && step(runner, one, () -> operations.mkdirs(one, STEPS + "/fav2"))
+                && once(runner, one, () -> operations.put(one, put, text))
+                && once(runner, one, () -> operations.truncate(one, put, kept))
+                && once(runner, one, () -> operations.append(one, put, stamp, stamped))
+                && once(runner, one, () -> operations.rename(one, put, last, stamped));
         if (good) {
-            step(runner, one, () -> read(one, last));
-            step(runner, one, () -> list(one));
+            step(runner, one, () -> operations.read(one, last));
+            step(runner, one, () -> operations.list(one, STEPS));
         }
         safeMode(runner);
         one.close();
@@ -221,7 +211,7 @@ public final class HdfsWorkload extends Driver {
         client.session(1000);
         Traffic mine = traffic.get(client);
         long turn = mine.turn++;
-        if (of(client).out == null) {
+        if (HdfsOperations.of(client).out == null) {
             mine.open = null;
         }
         switch ((int) (turn % 8)) {
@@ -255,7 +245,7 @@ public final class HdfsWorkload extends Driver {
             default:
                 if (mine.closed.size() > 3) {
                     Object[] oldest = mine.closed.pollFirst();
-                    delete(client, (String) oldest[0]);
+                    operations.delete(client, (String) oldest[0]);
                 } else {
                     readSome(client, mine);
                 }
@@ -272,14 +262,14 @@ public final class HdfsWorkload extends Driver {
     /** A file written and closed. */
     private void whole(Client client, Traffic mine, int pieces) {
         String path = fresh(client, mine);
-        if (create(client, path).isOk() && write(client, path, 0, pieces, true).isOk()) {
+        if (operations.create(client, path).isOk() && operations.write(client, path, 0, pieces, true).isOk()) {
             mine.closed.addLast(new Object[] {path, pieces});
         }
     }
 
     private void keepOpen(Client client, Traffic mine) {
         String path = fresh(client, mine);
-        if (create(client, path).isOk() && write(client, path, 0, 1, false).isOk()) {
+        if (operations.create(client, path).isOk() && operations.write(client, path, 0, 1, false).isOk()) {
             mine.open = path;
             mine.pieces = 1;
         }
@@ -287,14 +277,14 @@ public final class HdfsWorkload extends Driver {
 
     private void more(Client client, Traffic mine) {
         mine.pieces++;
-        if (!write(client, mine.open, mine.pieces - 1, mine.pieces, false).isOk()) {
+        if (!operations.write(client, mine.open, mine.pieces - 1, mine.pieces, false).isOk()) {
             mine.open = null;
         }
     }
 
     private void finish(Client client, Traffic mine) {
         int pieces = mine.pieces + 1;
-        if (write(client, mine.open, mine.pieces, pieces, true).isOk()) {
+        if (operations.write(client, mine.open, mine.pieces, pieces, true).isOk()) {
             mine.closed.addLast(new Object[] {mine.open, pieces});
         }
         mine.open = null;
@@ -311,13 +301,7 @@ public final class HdfsWorkload extends Driver {
         int pieces = (Integer) newest[1];
         String id = files.id(path);
         String value = files.milestone(id, pieces + 1);
-        Result result = client.run(Operation.of("write", path).value(value), () -> of(client).call(() -> {
-            try (FSDataOutputStream out = of(client).fs.append(new Path(path))) {
-                out.write(HdfsFiles.piece(id, pieces));
-            }
-            return Result.ok();
-        }));
-        if (result.isOk()) {
+        if (operations.append(client, path, HdfsFiles.piece(id, pieces), value).isOk()) {
             mine.closed.addLast(new Object[] {path, pieces + 1});
         }
     }
@@ -331,7 +315,7 @@ public final class HdfsWorkload extends Driver {
         String from = (String) oldest[0];
         String to = "/" + client.name + "/m" + client.index + "-" + mine.made++;
         files.renamed(from, to);
-        if (rename(client, from, to, files.id(from) + ":" + oldest[1]).isOk()) {
+        if (operations.rename(client, from, to, files.id(from) + ":" + oldest[1]).isOk()) {
             mine.closed.addLast(new Object[] {to, oldest[1]});
         }
     }
@@ -340,7 +324,7 @@ public final class HdfsWorkload extends Driver {
         Client whose = run.clients.get(client.random.nextInt(run.clients.size()));
         Traffic theirs = traffic.get(whose);
         long n = theirs.made == 0 ? 0 : client.random.nextInt((int) Math.min(theirs.made, Integer.MAX_VALUE));
-        read(client, "/" + whose.name + "/c" + whose.index + "-" + n);
+        operations.read(client, "/" + whose.name + "/c" + whose.index + "-" + n);
     }
 
     @Override
@@ -349,11 +333,11 @@ public final class HdfsWorkload extends Driver {
         String id = "warm-" + client.index;
         String path = "/" + client.name + "/" + id;
         files.made(path, id);
-        must(create(client, path));
-        must(write(client, path, 0, 1, false));
-        must(write(client, path, 1, 2, true));
-        must(read(client, path));
-        must(delete(client, path));
+        must(operations.create(client, path));
+        must(operations.write(client, path, 0, 1, false));
+        must(operations.write(client, path, 1, 2, true));
+        must(operations.read(client, path));
+        must(operations.delete(client, path));
     }
 
     private static void must(Result result) throws IOException {
@@ -365,7 +349,7 @@ public final class HdfsWorkload extends Driver {
     @Override
     public void probe(Client client) {
         for (Client whose : run.clients) {
-            read(client, "/" + whose.name + "/c" + whose.index + "-0");
+            operations.read(client, "/" + whose.name + "/c" + whose.index + "-0");
         }
     }
 
@@ -377,138 +361,15 @@ public final class HdfsWorkload extends Driver {
         }
         String path = "/serve/" + id;
         files.made(path, id);
-        Result made = create(client, path);
-        made = made.isOk() ? write(client, path, 0, 1, true) : made;
+        Result made = operations.create(client, path);
+        made = made.isOk() ? operations.write(client, path, 0, 1, true) : made;
         if (!made.isOk()) {
             throw new IOException("write: " + made.error());
         }
-        Result seen = read(client, path);
+        Result seen = operations.read(client, path);
         if (!seen.isOk() || !(id + ":1").equals(seen.value())) {
             throw new IOException("read: " + (seen.isOk() ? "saw " + seen.value() : seen.error()));
         }
-    }
-
-    // ---- operations
-
-    private static Result mkdirs(Client client, String path) throws Exception {
-        // A folder has no content to judge, so it is in no history.
-        boolean made = of(client).call(() -> of(client).fs.mkdirs(new Path(path)));
-        return made ? Result.ok() : Result.unknown("not made");
-    }
-
-    /** Makes an empty file and leaves it open. */
-    private Result create(Client client, String path) {
-        String value = path.startsWith(HdfsFiles.PLAIN) ? "" : files.id(path) + ":0";
-        return client.run(Operation.of("create", path).value(value), () -> of(client).call(() -> {
-            HdfsSession session = of(client);
-            session.out = session.fs.create(new Path(path), false);
-            return Result.ok();
-        }));
-    }
-
-    /** Writes pieces into the open file and flushes or closes it. */
-    private Result write(Client client, String path, int from, int to, boolean close) {
-        String id = files.id(path);
-        return client.run(Operation.of("write", path).value(files.milestone(id, to)), () -> of(client).call(() -> {
-            for (int n = from; n < to; n++) {
-                of(client).out.write(HdfsFiles.piece(id, n));
-            }
-            return flushed(of(client), close);
-        }));
-    }
-
-    /** On any failure the file is no longer ours to write: what became of it is for the lease's recovery. */
-    private static Result flushed(HdfsSession session, boolean close) throws IOException {
-        FSDataOutputStream out = session.out;
-        session.out = null;
-        if (close) {
-            out.close();
-        } else {
-            out.hflush();
-            session.out = out;
-        }
-        return Result.ok();
-    }
-
-    private Result put(Client client, String path, String text) {
-        Result made = create(client, path);
-        return !made.isOk() ? made : client.run(Operation.of("write", path).value(text), () -> of(client).call(() -> {
-            of(client).out.write(text.getBytes(StandardCharsets.ISO_8859_1));
-            return flushed(of(client), true);
-        }));
-    }
-
-    private static Result truncate(Client client, String path, String kept) {
-        return client.run(Operation.of("write", path).value(kept), () -> of(client).call(() -> {
-            DistributedFileSystem fs = of(client).fs;
-            // False: the last block is still being cut.
-            if (!fs.truncate(new Path(path), kept.length())) {
-                await(3, () -> fs.isFileClosed(new Path(path)));
-            }
-            return Result.ok();
-        }));
-    }
-
-    private static Result append(Client client, String path, String more, String all) {
-        return client.run(Operation.of("write", path).value(all), () -> of(client).call(() -> {
-            try (FSDataOutputStream out = of(client).fs.append(new Path(path))) {
-                out.write(more.getBytes(StandardCharsets.ISO_8859_1));
-            }
-            return Result.ok();
-        }));
-    }
-
-    /** In the history the old name goes and the new one comes, while one call is made. */
-    private Result rename(Client client, String from, String to, String value) {
-        Result[] both = new Result[1];
-        client.run(Operation.of("delete", from), () -> {
-            both[0] = client.run(Operation.of("create", to).value(value), () -> of(client).call(() -> {
-                boolean done = of(client).fs.rename(new Path(from), new Path(to));
-                return done ? Result.ok() : Result.unknown("not renamed");
-            }));
-            return both[0].isOk() ? Result.ok() : Result.unknown(both[0].error());
-        });
-        if (!both[0].isOk()) {
-            synchronized (doubtful) {
-                doubtful.add(new String[] {from, to});
-            }
-        }
-        return both[0];
-    }
-
-    private static Result delete(Client client, String path) {
-        return client.run(Operation.of("delete", path), () -> of(client).call(() -> {
-            boolean done = of(client).fs.delete(new Path(path), false);
-            return done ? Result.ok() : Result.unknown("not there");
-        }));
-    }
-
-    private Result read(Client client, String path) {
-        return client.run(Operation.of("read", path), () -> of(client).call(() -> {
-            byte[] content;
-            try {
-                content = HdfsSession.read(of(client).fs, path);
-            } catch (FileNotFoundException e) {
-                return Result.ok();
-            }
-            boolean moving = !path.startsWith(HdfsFiles.PLAIN) && HdfsFiles.between(files.id(path), content);
-            return moving ? Result.unknown("read beside its writer") : Result.ok().value(files.name(path, content));
-        }));
-    }
-
-    /** After the rename there is one file below the folder. */
-    private Result list(Client client) throws Exception {
-        List<String> found = of(client).call(() -> {
-            List<String> names = new ArrayList<>();
-            RemoteIterator<LocatedFileStatus> all = of(client).fs.listFiles(new Path(STEPS), true);
-            while (all.hasNext()) {
-                FileStatus file = all.next();
-                names.add(file.getPath().toUri().getPath());
-            }
-            return names;
-        });
-        // A deposed NameNode may still answer with what was before, so a short list is no fault yet.
-        return found.size() == 1 ? Result.ok() : Result.unknown("found " + found);
     }
 
     @Override

@@ -18,13 +18,13 @@ import org.apache.ratis.protocol.RaftGroup;
 import org.apache.ratis.protocol.RaftPeerId;
 import org.apache.ratis.retry.RetryPolicies;
 import org.apache.ratis.util.TimeDuration;
-import warren.workload.Session;
+import warren.workload.NamedSession;
 
 /**
  * One Ratis client that asks a given server first and goes where the leader is. Every wait is bounded here, not by the library;
  * after a wait that ran out the session is over, as the lost request may still be tried behind our back.
  */
-final class RatisSession implements Session {
+final class RatisSession extends NamedSession {
     private static final int TRIES = 40;
     private static final int TRY_MS = 1000;
     private static final int PAUSE_MS = 25;
@@ -35,15 +35,13 @@ final class RatisSession implements Session {
         return thread;
     });
 
-    private final String id;
     private final RaftGroup group;
     private final RaftClient client;
     private final long limitMs;
-    private volatile boolean usable = true;
     private volatile Future<?> pending;
 
     RatisSession(String id, RaftGroup group, RaftPeerId first, long limitMs) {
-        this.id = id;
+        super(id);
         this.group = group;
         this.limitMs = limitMs;
         RaftProperties properties = new RaftProperties();
@@ -113,22 +111,6 @@ final class RatisSession implements Session {
     private static long number(RaftClientReply reply) {
         Map<String, Double> none = java.util.Collections.emptyMap();
         return Expression.Utils.bytes2Expression(reply.getMessage().getContent().toByteArray(), 0).evaluate(none).longValue();
-    }
-
-    @Override
-    public String id() {
-        return id;
-    }
-
-    @Override
-    public boolean usable() {
-        return usable;
-    }
-
-    @Override
-    public boolean close() {
-        drop();
-        return true;
     }
 
     @Override

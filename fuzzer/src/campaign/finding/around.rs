@@ -4,6 +4,7 @@
 
 use super::timeline::describe;
 use std::fmt::Write;
+use warren_feedback::logs::lines;
 use warren_model::{LogMark, LogMoment, NodeName, RunProduct};
 
 /// Lines before and after each fault.
@@ -54,7 +55,7 @@ fn section(
     at: usize,
     offset: usize,
 ) {
-    let lines = lines(log);
+    let lines: Vec<(usize, &str)> = lines(log).collect();
     // A line that was being written belongs before the mark.
     let split = lines.partition_point(|(start, _)| *start < offset);
     let from = split.saturating_sub(BEFORE);
@@ -87,18 +88,6 @@ fn section(
         let _ = writeln!(out, "{:>6} {text}", line + 1);
     }
     put_marks(out, to);
-}
-
-/// (byte offset, text) of each line.
-fn lines(log: &str) -> Vec<(usize, &str)> {
-    let mut start = 0;
-    log.split_inclusive('\n')
-        .map(|l| {
-            let line = (start, l.trim_end_matches(['\n', '\r']));
-            start += l.len();
-            line
-        })
-        .collect()
 }
 
 fn name(product: &RunProduct, at: LogMoment) -> String {
