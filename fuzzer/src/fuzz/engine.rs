@@ -222,6 +222,9 @@ fn resume<E: Drive>(
         sync_file::remove(session.folder.root())?;
         session.redo.told_at = 0;
     }
+    session.finds_again();
+    // The figures too: nothing that was known is shown as none until the first run ends.
+    session.show_figures(state);
     session.say(format!(
         "resuming: {} runs, {} sequences tested, {} kept, {} findings, {} s of fuzzing",
         session.execs(state),

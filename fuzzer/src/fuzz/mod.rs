@@ -8,6 +8,7 @@ mod counts;
 mod cpu;
 mod drive;
 mod engine;
+mod finds;
 mod import;
 mod job;
 mod kept;

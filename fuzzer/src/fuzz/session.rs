@@ -30,6 +30,9 @@ use warren_model::{FaultSequence, Pattern, Trace};
 /// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
 pub const STOPPED: &str = "stopped";
 
+/// Lines of the list of finds.
+pub(super) const FINDS: usize = 50;
+
 /// The campaign as it stands.
 pub struct Session {
     pub options: FuzzOptions,
@@ -197,7 +200,7 @@ impl Session {
         };
         self.snapshot().with(|s| {
             s.finds.push(line);
-            let extra = s.finds.len().saturating_sub(50);
+            let extra = s.finds.len().saturating_sub(FINDS);
             s.finds.drain(..extra);
         });
     }
@@ -466,7 +469,8 @@ impl Session {
         }
     }
 
-    fn show_figures(&self, state: &State) {
+    /// Brings the figures of the snapshot up to date.
+    pub(super) fn show_figures(&self, state: &State) {
         let c = &self.counts;
         let queue = state.metadata_map().get::<Queue>();
         let execs = self.execs(state);

@@ -397,6 +397,31 @@ fn a_limit_ctrl_c_and_a_larger_limit_make_one_campaign() {
 }
 
 #[test]
+fn the_screen_of_a_resumed_campaign_shows_what_was_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let finds = |o: FuzzOptions| {
+        let snapshot = o.snapshot.clone();
+        fuzz(sim(), o, moody());
+        let s = snapshot.get();
+        let mut kinds: Vec<String> = s.finds.iter().map(|f| f.what.clone()).collect();
+        // What left no file is not shown again.
+        kinds.retain(|k| ["coverage", "finding", "hang"].contains(&k.as_str()));
+        kinds.sort();
+        let times = (s.last_find_ms, s.last_crash_ms, s.last_hang_ms);
+        (kinds, times, (s.findings, s.hangs, s.corpus, s.coverage))
+    };
+    let was = finds(small(dir.path(), StrategyKind::CrashFuzz, 30));
+    let (kinds, times, _) = &was;
+    for kind in ["coverage", "finding", "hang"] {
+        assert!(kinds.iter().any(|k| k == kind), "{kind}: {kinds:?}");
+    }
+    assert!(times.0.is_some() && times.1.is_some() && times.2.is_some());
+    // The limit is reached: nothing is run.
+    let is = finds(resumed(dir.path(), StrategyKind::CrashFuzz, 30));
+    assert_eq!(is, was);
+}
+
+#[test]
 fn another_campaign_is_refused_with_every_difference() {
     let dir = tempfile::tempdir().unwrap();
     let with = |version: &str, agent: &str, paper: &str| {

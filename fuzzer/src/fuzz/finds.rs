@@ -1,0 +1,109 @@
+//! The list of finds of a campaign that is resumed, made again from what it has on disk: the names in queue/, crashes/ and hangs/ say
+//! when each came and what it was. Called once, when the state is taken up. A name that is not AFL's is nobody's find; which folders
+//! stand and which do not is settled before (`campaign/state`).
+
+use super::session::{FINDS, Session};
+use super::snapshot::FindLine;
+use crate::campaign::{EntryName, KeptFinding};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+impl Session {
+    /// Fills the list as if there had been no break, but for what left no file: runs that told nothing, runs given up.
+    pub fn finds_again(&self) {
+        let root = self.folder.root();
+        let mut finds = of_queue(&names(&root.join("queue")));
+        for (sub, what) in [("crashes", "finding"), ("hangs", "hang")] {
+            finds.extend(of_findings(&names(&root.join(sub)), what, &self.findings));
+        }
+        finds.sort_by_key(|f| f.at_ms);
+        finds.drain(..finds.len().saturating_sub(FINDS));
+        self.snapshot().with(|s| s.finds = finds);
+    }
+}
+
+/// The entries of a folder, in their order.
+fn names(folder: &Path) -> Vec<EntryName> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<EntryName> = entries
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect();
+    names.sort_by_key(|n| n.id);
+    names
+}
+
+/// Runs kept for new coverage.
+fn of_queue(names: &[EntryName]) -> Vec<FindLine> {
+    let line = |n: &EntryName| FindLine {
+        at_ms: n.time_ms,
+        what: "coverage".into(),
+        text: format!("new slots by {}", n.op),
+    };
+    names.iter().filter(|n| n.new_coverage).map(line).collect()
+}
+
+/// Findings, each at the first file of its signature: later ones are more of a known bug.
+fn of_findings(names: &[EntryName], what: &str, findings: &[KeptFinding]) -> Vec<FindLine> {
+    let mut seen = BTreeSet::new();
+    names
+        .iter()
+        .filter_map(|n| {
+            let finding = findings
+                .iter()
+                .find(|f| Some(&f.signature) == n.bug.as_ref())?;
+            seen.insert(&finding.signature).then(|| FindLine {
+                at_ms: n.time_ms,
+                what: what.to_owned(),
+                text: format!(
+                    "{} ({}) [{}]",
+                    finding.checker, finding.kind, finding.signature
+                ),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_find_is_told_once_and_at_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "id:000002,src:000000,time:900,execs:9,op:crash+reboot,+cov",
+            "id:000000,time:0,execs:1,orig:fault-free,op:",
+            "id:000001,src:000000,time:400,execs:5,op:crash",
+            "README.txt",
+        ] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let told = |finds: Vec<FindLine>| -> Vec<(u64, String)> {
+            finds.into_iter().map(|f| (f.at_ms, f.text)).collect()
+        };
+        assert_eq!(
+            told(of_queue(&names(dir.path()))),
+            [(900, "new slots by crash+reboot".into())]
+        );
+        assert!(names(&dir.path().join("none")).is_empty());
+        let crash = |text: &str| text.parse::<EntryName>().unwrap();
+        let crashes = [
+            crash("id:000000,src:000001,time:700,execs:7,op:crash,bug:aa"),
+            crash("id:000001,src:000002,time:800,execs:8,op:crash,bug:aa"),
+            crash("id:000002,src:000002,time:850,execs:9,op:crash,bug:bb"),
+        ];
+        let stands = KeptFinding {
+            number: 0,
+            signature: "aa".into(),
+            checker: "replicas".into(),
+            kind: "safety".into(),
+            k: 3,
+            n: 3,
+        };
+        // Another instance's finding has its files here, and its place in the other's list.
+        assert_eq!(
+            told(of_findings(&crashes, "finding", &[stands])),
+            [(700, "replicas (safety) [aa]".into())]
+        );
+    }
+}
