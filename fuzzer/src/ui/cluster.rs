@@ -35,11 +35,14 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, s: &Snapshot, now: Instant, p: Pa
     let nodes = node_table(&s.nodes, usize::from(left_w) - 1, p);
     let faults = s.current.faults.len().max(1);
     // Nodes and phases on the left, faults on the right, both as high as the higher; the finds get the rest.
-    let upper = nodes.len() + 1 + phases.len();
-    let upper = upper.max(faults + 4).min(rows.saturating_sub(3).max(4));
+    let wanted = (nodes.len() + 1 + phases.len()).max(faults + 4);
+    let upper = wanted.min(rows.saturating_sub(3).max(4));
     let upper_h = u16::try_from(upper).unwrap_or(area.height) + 2;
     let mut left = nodes;
-    left.push(Line::default());
+    // The last phases take longest: an empty line is not worth one of them.
+    if left.len() + phases.len() < upper {
+        left.push(Line::default());
+    }
     left.extend(phases);
     left.truncate(upper);
     render(

@@ -140,6 +140,10 @@ fn more_room_shows_more() {
             ],
         );
     }
+    // Five nodes fill the box of 40 rows: no phase is lost for it.
+    let mut five = busy(t);
+    five.nodes = five.nodes.iter().cycle().take(5).cloned().collect();
+    anywhere(&overview((120, 40), &five, t), &["final :"]);
     // Rows without columns: one box, each fault its own line, and finds.
     let lines = overview((80, 40), &busy(t), t);
     anywhere(&lines, &["fault 2 : awaited reboot", "finding : replicas"]);
