@@ -1,5 +1,6 @@
 //! `warren fuzz`: set-up, screen, campaign, and the last words. The campaign itself is [`crate::fuzz`].
 
+use crate::broker::{self, Broker};
 use crate::campaign::{Folder, state};
 use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
@@ -42,6 +43,8 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
             check_seeds(&options.seeds, &target)?;
         }
     }
+    let remote = args.remote_broker.as_deref();
+    let broker = broker::asked(&options, args.broker_port, args.broker_bind, remote)?;
     let resume = options.resume;
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
@@ -65,7 +68,14 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     options.stop = interrupt.flag();
     let ui = Ui::start(options.snapshot.clone(), interrupt, args.no_ui);
     let snapshot = options.snapshot.clone();
+    let broker = broker.map(|config| {
+        let snapshot = snapshot.clone();
+        let say = move |line| snapshot.with(|s| s.lines.push(line));
+        Broker::start(session.exe.clone(), config, say)
+    });
     let ended = fuzz::run(options, runner);
+    // The others are told that it ended before the last lines are printed.
+    drop(broker);
     snapshot.with(|s| s.ended = true);
     drop(ui);
     let kept = match &ended {

@@ -7,6 +7,7 @@
 pub mod say;
 
 pub mod bench;
+pub mod broker;
 pub mod campaign;
 pub mod cli;
 pub mod compare;

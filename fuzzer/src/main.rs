@@ -10,6 +10,9 @@ fn main() -> ExitCode {
     if first.as_ref().is_some_and(|a| a == SLOT_LAUNCHER) {
         return ExitCode::from(u8::try_from(slot_launcher_main()).unwrap_or(1));
     }
+    if first.as_ref().is_some_and(|a| a == warren::broker::BROKER) {
+        return ExitCode::from(u8::try_from(warren::broker::main()).unwrap_or(1));
+    }
     if first.is_some_and(|a| a == SLOT_INIT) {
         let rest: Vec<String> = args.map(|a| a.to_string_lossy().into_owned()).collect();
         return ExitCode::from(u8::try_from(slot_init_main(&rest)).unwrap_or(1));

@@ -20,12 +20,13 @@ pub struct Folder {
 pub const DURABLE: &str = "--durable";
 
 /// What shows that a folder holds a campaign already.
-const MARKERS: [&str; 5] = [
+const MARKERS: [&str; 6] = [
     "state/checkpoint",
     "fuzzer_stats",
     "plot_data",
     "runs.jsonl",
     "queue",
+    crate::broker::MARK,
 ];
 
 impl Folder {

@@ -167,6 +167,15 @@ pub struct FuzzArgs {
     /// Clusters side by side: a number, or auto for as many as 20 fault-free runs at once stay undisturbed
     #[arg(short = 'j', value_name = "N", default_value = "1")]
     pub slots: Slots,
+    /// Run an LLMP broker here, which brokers of other machines join: their instances and those of OUT hear each other (with -M or -S)
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub broker_port: Option<u16>,
+    /// Where it listens. LLMP knows no passwords: any other address than loopback's is for networks in which everyone is trusted
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub broker_bind: std::net::IpAddr,
+    /// Join the LLMP broker of another machine (with -M or -S)
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub remote_broker: Option<String>,
     /// No screen: a status line a second
     #[arg(long)]
     pub no_ui: bool,
@@ -393,6 +402,15 @@ pub struct CompareArgs {
     pub options: Vec<String>,
 }
 
+/// Where a broker is.
+fn host_port(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    match port.map(|(_, port)| port.parse::<u16>()) {
+        Some(Ok(1..)) => Ok(text.to_owned()),
+        _ => Err(format!("`{text}` is no HOST:PORT, such as 127.0.0.1:1337")),
+    }
+}
+
 /// A name of an instance.
 fn instance_name(text: &str) -> Result<String, String> {
     if crate::fuzz::is_instance_name(text) {
@@ -540,6 +558,11 @@ mod tests {
             &["warren", "fuzz", "x", "-S", "a/b"],
             &["warren", "fuzz", "x", "-S", ".."],
             &["warren", "fuzz", "x", "-M", ""],
+            &["warren", "fuzz", "x", "-M", "a", "--broker-port", "0"],
+            &["warren", "fuzz", "x", "-M", "a", "--broker-bind", "here"],
+            &["warren", "fuzz", "x", "-M", "a", "--remote-broker", "1337"],
+            &["warren", "fuzz", "x", "-M", "a", "--remote-broker", ":1337"],
+            &["warren", "fuzz", "x", "-M", "a", "--remote-broker", "h:0"],
             &["warren", "compare", "x", "--runs", "5"],
             &["warren", "compare", "x", "--strategies", "crashfuzz"],
             &[

@@ -38,7 +38,7 @@ pub use options::{
 pub use saved::{check_resume, identity};
 pub use session::describe;
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
-pub use sync::{check_main, is_instance_name};
+pub use sync::{check_main, common_identity, is_instance_name};
 
 use crate::search::XoRand;
 use libafl::corpus::InMemoryCorpus;

@@ -136,6 +136,12 @@ fn common(identity: &Identity) -> Identity {
     identity.without(&["state format", "strategy", "parts", "shapes"])
 }
 
+/// The same of what is asked for.
+#[must_use]
+pub fn common_identity(options: &FuzzOptions) -> Identity {
+    common(&super::identity(options))
+}
+
 /// Whether an instance may be called so: it names a folder on every machine, and is a part of file names. rsync's own folders are
 /// hidden, and so none.
 #[must_use]
@@ -395,7 +401,7 @@ impl Session {
         for line in heard.lines {
             match line {
                 Line::Begin(begin) => {
-                    let ours = common(&super::identity(&self.options));
+                    let ours = common_identity(&self.options);
                     let differences = common(&begin.identity).differences(&ours);
                     if !differences.is_empty() {
                         self.instances.strangers.insert(name.to_owned());

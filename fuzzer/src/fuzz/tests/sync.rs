@@ -15,10 +15,10 @@ use std::fs;
 use std::rc::Rc;
 use warren_feedback::libafl_module::matched_id;
 
-type Asked = Arc<Mutex<BTreeSet<u64>>>;
+pub(super) type Asked = Arc<Mutex<BTreeSet<u64>>>;
 
 /// The named one of this folder.
-fn instance(out: &Path, name: &str, runs: u64) -> FuzzOptions {
+pub(super) fn instance(out: &Path, name: &str, runs: u64) -> FuzzOptions {
     FuzzOptions {
         instance: name.into(),
         kind: InstanceKind::Secondary,
@@ -33,7 +33,7 @@ fn instance(out: &Path, name: &str, runs: u64) -> FuzzOptions {
     }
 }
 
-fn again(o: FuzzOptions) -> FuzzOptions {
+pub(super) fn again(o: FuzzOptions) -> FuzzOptions {
     let resume = crate::campaign::state::exists(&o.out.join(&o.instance));
     FuzzOptions { resume, ..o }
 }
@@ -47,7 +47,7 @@ fn harmless() -> Sim {
 }
 
 /// A space that is soon exhausted.
-fn tiny(out: &Path, name: &str) -> FuzzOptions {
+pub(super) fn tiny(out: &Path, name: &str) -> FuzzOptions {
     FuzzOptions {
         max_faults: 2,
         faults: "crash,reboot".parse().unwrap(),
@@ -55,7 +55,7 @@ fn tiny(out: &Path, name: &str) -> FuzzOptions {
     }
 }
 
-fn tiny_sim() -> Sim {
+pub(super) fn tiny_sim() -> Sim {
     Sim {
         rounds: 1,
         max_faults: 2,
@@ -63,7 +63,7 @@ fn tiny_sim() -> Sim {
     }
 }
 
-fn noting(asked: &Asked) -> Tweak {
+pub(super) fn noting(asked: &Asked) -> Tweak {
     let asked = asked.clone();
     Box::new(move |_, input, _, _| {
         if !input.faults.is_empty() {
@@ -72,7 +72,7 @@ fn noting(asked: &Asked) -> Tweak {
     })
 }
 
-fn asked() -> Asked {
+pub(super) fn asked() -> Asked {
     Asked::default()
 }
 
@@ -90,7 +90,7 @@ fn state(o: &FuzzOptions) -> Whole {
 }
 
 /// All hashes that an instance's file tells.
-fn told(out: &Path, name: &str) -> Vec<u64> {
+pub(super) fn told(out: &Path, name: &str) -> Vec<u64> {
     let heard = sync_file::read(&out.join(name), Place::default());
     let mut tested = Vec::new();
     for line in heard.unwrap().unwrap().lines {

@@ -1,0 +1,156 @@
+//! Brokers as processes of their own, two output folders on loopback: they find each other again, whoever vanishes, and nonsense on their
+//! port changes nothing. What campaigns make of it is tested in fuzz/tests/brokers.rs. Starts no cluster.
+
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use warren::broker::{Broker, Config};
+use warren::campaign::state::Identity;
+
+/// A port that was free a moment ago.
+fn port() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+type Said = Arc<Mutex<Vec<String>>>;
+
+fn broker(
+    out: &Path,
+    version: &str,
+    listen: SocketAddr,
+    remote: Option<SocketAddr>,
+) -> (Broker, Said) {
+    let config = Config {
+        out: out.to_owned(),
+        identity: Identity::new([("target", "toy".into()), ("target version", version.into())]),
+        listen,
+        remote: remote.map(|at| at.to_string()),
+    };
+    let said = Said::default();
+    let lines = said.clone();
+    let say = move |line| lines.lock().unwrap().push(line);
+    (
+        Broker::start(env!("CARGO_BIN_EXE_warren").into(), config, say),
+        said,
+    )
+}
+
+fn tell(out: &Path, name: &str, line: &str) {
+    fs::create_dir_all(out.join(name)).unwrap();
+    let path = out.join(name).join("sync.jsonl");
+    let mut file = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .unwrap();
+    writeln!(file, "{line}").unwrap();
+}
+
+fn text(out: &Path, name: &str) -> String {
+    fs::read_to_string(out.join(name).join("sync.jsonl")).unwrap_or_default()
+}
+
+fn soon(what: &str, said: &[&Said], mut holds: impl FnMut() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(150);
+    while !holds() {
+        assert!(
+            Instant::now() < limit,
+            "{what}: not in time; said: {said:?}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn whoever_vanishes_is_found_again_and_nonsense_is_survived() {
+    let dir = tempfile::tempdir().unwrap();
+    let (left, right) = (dir.path().join("left"), dir.path().join("right"));
+    tell(&left, "a", "begin a");
+    tell(&right, "b", "begin b");
+    let at = port();
+    let (first, said_first) = broker(&left, "1", at, None);
+    // It comes up before or after the one that it joins.
+    let (second, said_second) = broker(&right, "1", port(), Some(at));
+    let said = [&said_first, &said_second];
+    let same = || text(&left, "a") == text(&right, "a") && text(&right, "b") == text(&left, "b");
+    soon("both hear each other", &said, same);
+
+    // Noise: an HTTP client, a length without a body, a body that is none, one that says nothing and stays.
+    let silent = TcpStream::connect(at).unwrap();
+    for noise in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0xff; 64],
+        &[0, 0, 0, 4, 1, 2, 3, 4],
+        &[0, 0, 1, 0, 7],
+    ] {
+        if let Ok(mut stream) = TcpStream::connect(at) {
+            let _ = stream.write_all(noise);
+        }
+    }
+    tell(&left, "a", "told after the noise");
+    tell(&right, "b", "told after the noise");
+    soon("both go on", &said, same);
+    drop(silent);
+
+    // One vanishes, the other tells on; it comes again, at its place, and has missed nothing.
+    drop(second);
+    tell(&left, "a", "told while the other was away");
+    let (second, said_again) = broker(&right, "1", port(), Some(at));
+    soon("it has what it missed", &[&said_first, &said_again], same);
+    // Now the one that was joined: it is joined anew.
+    drop(first);
+    tell(&right, "b", "told while the other was away");
+    let (first, said_anew) = broker(&left, "1", at, None);
+    tell(&left, "a", "told by the new one");
+    soon("it is joined anew", &[&said_anew, &said_again], same);
+    assert_eq!(text(&right, "a").lines().count(), 4);
+    assert_eq!(text(&left, "b").lines().count(), 3);
+    drop((first, second));
+}
+
+#[test]
+fn another_campaign_is_refused_with_its_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let (left, right) = (dir.path().join("left"), dir.path().join("right"));
+    tell(&left, "a", "begin a");
+    tell(&right, "b", "begin b");
+    let at = port();
+    let (first, said_first) = broker(&left, "1", at, None);
+    let (second, said_second) = broker(&right, "2", port(), Some(at));
+    for said in [&said_first, &said_second] {
+        soon("it is refused", &[said], || {
+            said.lock()
+                .unwrap()
+                .iter()
+                .any(|l| l.contains("of another campaign, and refused: target version: was"))
+        });
+    }
+    drop((first, second));
+    assert!(!left.join("b").exists() && !right.join("a").exists());
+}
+
+#[test]
+fn an_output_folder_has_one_broker() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, said_one) = broker(dir.path(), "1", port(), None);
+    soon("the first listens", &[&said_one], || {
+        said_one
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|l| l.contains("listens on"))
+    });
+    let (two, said_two) = broker(dir.path(), "1", port(), None);
+    soon("the second is refused", &[&said_two], || {
+        said_two
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|l| l.contains("has a broker already"))
+    });
+    drop((one, two));
+}
