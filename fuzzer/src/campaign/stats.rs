@@ -76,6 +76,8 @@ pub struct Figures {
     /// Why it ended; `no` as long as it goes on.
     pub ended: String,
     pub edges_fault_free: u64,
+    /// Slots of the second map set by any run.
+    pub states_found: u64,
     pub injected: InjectedRates,
     pub not_injected: Vec<(String, u64)>,
     pub with_reboot: u64,
@@ -182,6 +184,7 @@ impl Figures {
             "cpu_time" = self.cpu_s;
             "ended" = self.ended;
             "edges_fault_free" = self.edges_fault_free;
+            "states_found" = self.states_found;
         }
         let r = &self.injected;
         keys! {

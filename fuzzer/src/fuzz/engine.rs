@@ -96,8 +96,9 @@ where
     };
     let folder = Folder::of(&options, seed);
     let mut session = Session::new(options, folder.clone(), seed, judge.clone());
+    let by_states = session.options.parts().state;
     let mut feedback = Kept::new(
-        KeepFeedback::new(),
+        KeepFeedback::new().by_states(by_states),
         StoreFeedback::new(folder.clone(), session.clock.clone()),
     );
     let mut objective = VerdictObjective::new();

@@ -16,7 +16,7 @@ use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
 use std::collections::BTreeSet;
-use warren_feedback::{KeptInfo, KnownSlots};
+use warren_feedback::{KeptInfo, KnownSlots, KnownStates};
 use warren_model::{
     CutHow, FaultSequence, Phase, RunRecord, StackId, StartState, Trace, ids::fnv1a,
 };
@@ -119,6 +119,14 @@ pub fn unknown_slots(state: &State, map: &[u8]) -> Vec<u32> {
         .filter(|(slot, b)| **b != 0 && known.is_none_or(|k| !k.contains(*slot as usize)))
         .map(|(slot, _)| slot)
         .collect()
+}
+
+/// States of a run that nobody knows yet.
+pub fn unknown_states(state: &State, states: &[u32]) -> Vec<u32> {
+    match state.metadata_map().get::<KnownStates>() {
+        Some(known) => known.new_among(states).collect(),
+        None => states.to_vec(),
+    }
 }
 
 /// A kept run's classes join the queue.

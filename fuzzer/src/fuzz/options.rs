@@ -18,7 +18,7 @@ pub enum StrategyKind {
     /// The paper, faithfully.
     #[default]
     CrashFuzz,
-    /// The same queue with shapes, havoc, strata and symmetry.
+    /// The same queue with parts that reach deeper (docs/search.md).
     Warren,
     /// Baseline: number, kinds and points drawn; no corpus, no feedback.
     RandomPoints,

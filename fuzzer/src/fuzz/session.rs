@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use warren_feedback::{Judge, KnownSlots};
+use warren_feedback::{Judge, KnownSlots, KnownStates};
 use warren_model::{FaultSequence, Pattern, Trace};
 
 /// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
@@ -384,6 +384,7 @@ impl Session {
             cpu_s: self.cpu.total_ms() / 1000,
             ended: self.ended.map_or("no", EndReason::key).into(),
             edges_fault_free: self.edges_fault_free,
+            states_found: states_found(state),
             injected: self.rates(state),
             not_injected: c.not_injected.clone().into_iter().collect(),
             with_reboot: c.with_reboot,
@@ -508,6 +509,15 @@ pub fn edges_found(state: &State) -> u64 {
     state
         .metadata_map()
         .get::<KnownSlots>()
+        .map_or(0, |k| k.count() as u64)
+}
+
+/// Slots of the second map set by any run.
+#[must_use]
+pub fn states_found(state: &State) -> u64 {
+    state
+        .metadata_map()
+        .get::<KnownStates>()
         .map_or(0, |k| k.count() as u64)
 }
 

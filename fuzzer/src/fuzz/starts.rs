@@ -1,5 +1,5 @@
 //! The roots of the search: the fault-free run of the cold start, and one of each snapshot of the target. Children inherit the
-//! start of their root; what is ordinary (coverage, stacks, log lines) is what any of them showed.
+//! start of their root; what is ordinary (coverage, states, stacks, log lines) is what any of them showed.
 //!
 //! Called by learning. It draws nothing and decides on no share: that is the scheduler's.
 
@@ -18,7 +18,7 @@ use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
 use libafl_bolts::ToSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use warren_feedback::{Judge, KnownSlots, coverage::slots_set};
+use warren_feedback::{Judge, KnownSlots, KnownStates, coverage::slots_set};
 use warren_model::{FaultSequence, StartState};
 
 /// What the fault-free run in the observers shows is ordinary from now on.
@@ -39,6 +39,9 @@ pub(super) fn take_in<E>(
     state
         .metadata_or_insert_with(KnownSlots::new)
         .learn(observers.0.to_slice());
+    state
+        .metadata_or_insert_with(KnownStates::default)
+        .learn(run.states());
     session.fault_free_stacks.extend(test_stacks(run.trace()));
 }
 

@@ -1,7 +1,7 @@
 //! What to run next: strategies over kept runs, as pure values (docs/search.md has formula, table and reasons).
 //!
 //! `crashfuzz` is CrashFuzz's algorithm with lazy classes instead of a queue of children; `random_points` is its baseline.
-//! `warren` is crashfuzz's queue with parts that can be switched off: `shapes`, `havoc`, `strata`, `symmetry`.
+//! `warren` is crashfuzz's queue with parts that can be switched off: `shapes`, `havoc`, `strata`, `symmetry`, `state`.
 //! Nothing here runs a cluster or opens a file; `scheduler` is the thin LibAFL side.
 
 pub mod children;

@@ -1,5 +1,5 @@
 //! What `--strategy warren` adds to the queue: its parts, each a switch, and the turns they take. Plain values, kept whole in every
-//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata and symmetry have a file each.
+//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata and symmetry have a file each, state novelty is feedback's (`states`).
 
 use super::rand::chance;
 use libafl_bolts::rands::Rand;
@@ -15,6 +15,7 @@ pub struct Parts {
     pub havoc: bool,
     pub strata: bool,
     pub symmetry: bool,
+    pub state: bool,
 }
 
 impl Parts {
@@ -24,6 +25,7 @@ impl Parts {
         havoc: true,
         strata: true,
         symmetry: true,
+        state: true,
     };
     /// What every other strategy has.
     pub const NONE: Parts = Parts {
@@ -31,22 +33,30 @@ impl Parts {
         havoc: false,
         strata: false,
         symmetry: false,
+        state: false,
     };
 
-    fn each(&self) -> [(&'static str, bool); 4] {
+    /// Name and switch of each.
+    fn each(&mut self) -> [(&'static str, &mut bool); 5] {
         [
-            ("shapes", self.shapes),
-            ("havoc", self.havoc),
-            ("strata", self.strata),
-            ("symmetry", self.symmetry),
+            ("shapes", &mut self.shapes),
+            ("havoc", &mut self.havoc),
+            ("strata", &mut self.strata),
+            ("symmetry", &mut self.symmetry),
+            ("state", &mut self.state),
         ]
+    }
+
+    fn names() -> String {
+        Parts::ALL.to_string().replace(',', ", ")
     }
 }
 
 /// Those that are on.
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on = self.each().into_iter().filter(|(_, on)| *on);
+        let mut parts = *self;
+        let on = parts.each().into_iter().filter(|(_, on)| **on);
         let on: Vec<&str> = on.map(|(name, _)| name).collect();
         f.write_str(if on.is_empty() { "none" } else { "" })?;
         f.write_str(&on.join(","))
@@ -63,20 +73,13 @@ impl FromStr for Without {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = Parts::ALL;
         for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
-            match word {
-                "shapes" => parts.shapes = false,
-                "havoc" => parts.havoc = false,
-                "strata" => parts.strata = false,
-                "symmetry" => parts.symmetry = false,
-                other => {
-                    return Err(format!(
-                        "`{other}` is none of shapes, havoc, strata, symmetry"
-                    ));
-                }
+            match parts.each().into_iter().find(|(name, _)| *name == word) {
+                Some((_, on)) => *on = false,
+                None => return Err(format!("`{word}` is none of {}", Parts::names())),
             }
         }
         if parts == Parts::ALL {
-            return Err("name at least one of shapes, havoc, strata, symmetry".into());
+            return Err(format!("name at least one of {}", Parts::names()));
         }
         Ok(Without(parts))
     }
@@ -224,12 +227,12 @@ mod tests {
     #[test]
     fn switches() {
         for (text, want) in [
-            ("shapes", Ok("havoc,strata,symmetry")),
-            ("shapes, havoc", Ok("strata,symmetry")),
-            ("shapes,havoc,strata,symmetry", Ok("none")),
+            ("shapes", Ok("havoc,strata,symmetry,state")),
+            ("shapes, havoc", Ok("strata,symmetry,state")),
+            ("state", Ok("shapes,havoc,strata,symmetry")),
+            ("shapes,havoc,strata,symmetry,state", Ok("none")),
             ("", Err("at least one")),
-            ("state", Err("`state` is none of")),
-            ("energy", Err("`energy`")),
+            ("energy", Err("`energy` is none of shapes, havoc,")),
             ("swarm", Err("`swarm`")),
             ("havoc,best", Err("`best`")),
         ] {
@@ -239,7 +242,7 @@ mod tests {
                 (got, _) => panic!("{text}: {got:?}"),
             }
         }
-        assert_eq!(Parts::ALL.to_string(), "shapes,havoc,strata,symmetry");
+        assert_eq!(Parts::ALL.to_string(), "shapes,havoc,strata,symmetry,state");
     }
 
     #[test]

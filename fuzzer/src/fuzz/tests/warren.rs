@@ -10,6 +10,14 @@ fn without(parts: &str) -> Option<Without> {
     (!parts.is_empty()).then(|| parts.parse().unwrap())
 }
 
+/// Every part.
+const ALL: [&str; 5] = ["shapes", "havoc", "strata", "symmetry", "state"];
+
+fn all_but(part: &str) -> String {
+    let others: Vec<&str> = ALL.into_iter().filter(|p| *p != part).collect();
+    others.join(",")
+}
+
 fn deep() -> Sim {
     Sim {
         deep: true,
@@ -40,7 +48,7 @@ fn the_parts_have_their_turns_and_each_can_be_left_out() {
         ("", true, true),
         ("shapes", false, true),
         ("havoc", true, false),
-        ("shapes,havoc,strata,symmetry", false, false),
+        ("shapes,havoc,strata,symmetry,state", false, false),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let mut o = options(dir.path(), StrategyKind::Warren, 2, 70);
@@ -80,9 +88,48 @@ fn without_its_parts_it_is_crashfuzz() {
         let part = |l: &serde_json::Value| format!("{} {} {}", l["kinds"], l["why"], l["seed_run"]);
         lines(&end.folder).iter().map(part).collect::<Vec<_>>()
     };
-    let none = picked(StrategyKind::Warren, "shapes,havoc,strata,symmetry");
+    let none = picked(StrategyKind::Warren, &ALL.join(","));
     assert_eq!(none, picked(StrategyKind::CrashFuzz, ""));
-    assert_ne!(none, picked(StrategyKind::Warren, "shapes,havoc,symmetry"));
+    for part in ["strata", "state"] {
+        assert_ne!(none, picked(StrategyKind::Warren, &all_but(part)), "{part}");
+    }
+}
+
+/// `state` alone: what is kept for it, and that states are counted without it too.
+#[test]
+fn a_run_that_shows_a_new_state_is_kept_though_its_code_is_known() {
+    let go = |parts: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut o = options(dir.path(), StrategyKind::Warren, 4, 120);
+        o.without = without(parts);
+        let mut sim = Sim::new(5, 2);
+        sim.bug = false;
+        let end = fuzz(sim, o, nothing());
+        let (lines, found) = (lines(&end.folder), stat(&end.folder, "states_found"));
+        assert_eq!(lines.last().unwrap()["states"].to_string(), found);
+        lines
+    };
+    // Neither for new coverage nor for a last fault that is a crash or the start of a partition.
+    let for_states = |lines: &[serde_json::Value]| -> Vec<u64> {
+        let other = |l: &&serde_json::Value| {
+            let last = l["kinds"].as_str().unwrap().rsplit('+').next().unwrap();
+            let by_fault = ["crash", "partition-start"].contains(&last);
+            l["role"] == "fuzz" && l["new_coverage"] == false && !by_fault
+        };
+        let kept = lines.iter().filter(other).filter(|l| !l["kept"].is_null());
+        kept.map(|l| l["new_states"].as_u64().unwrap()).collect()
+    };
+    let (with, without) = (go(&all_but("state")), go(&ALL.join(",")));
+    let kept = for_states(&with);
+    assert!(!kept.is_empty() && kept.iter().all(|n| *n > 0), "{kept:?}");
+    assert!(for_states(&without).is_empty());
+    let states = |l: &serde_json::Value| l["states"].as_u64().unwrap();
+    for lines in [&with, &without] {
+        assert!(lines.is_sorted_by_key(states));
+        let learned = lines.iter().filter(|l| l["role"] == "learning");
+        let learned = learned.map(states).max().unwrap();
+        assert!(states(lines.last().unwrap()) > learned);
+    }
 }
 
 /// Five faults, the last three of which must come while a node joins: the queue alone hardly ever gets there.
@@ -120,7 +167,7 @@ fn other_parts_or_shapes_are_another_campaign() {
         campaign(o, e, &judge).map_err(|e| e.to_string())
     };
     let text = ask("", 99).unwrap_err();
-    let part = "parts: was shapes,strata,symmetry, asked shapes,havoc,strata,symmetry";
+    let part = "parts: was shapes,strata,symmetry,state, asked shapes,havoc,strata,symmetry,state";
     assert!(text.contains(part), "{text}");
     let text = ask("havoc", 3).unwrap_err();
     assert!(text.contains("shapes: was 10 ("), "{text}");
