@@ -4,12 +4,14 @@
 //! Called by the run observer for each run; values in, values out. It refuses to say which of them are new: that is what the campaign
 //! knows ([`KnownStates`]). docs/search.md, "State novelty", says what is in them and what cannot be had.
 
+mod alike;
 mod order;
 mod standing;
 #[cfg(test)]
 mod testing;
 mod version;
 
+pub use alike::last_fault;
 pub use standing::{Life, NodeState, Relation, Standings};
 
 use crate::coverage::KnownSlots;

@@ -11,14 +11,15 @@ use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
 use crate::search::children::serving_since;
 use crate::search::queue::Kept;
-use crate::search::{Bounds, Drawing, Queue, Seed};
+use crate::search::{Alike, Bounds, Drawing, Queue, Seed};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
 use std::collections::BTreeSet;
+use warren_feedback::states::last_fault;
 use warren_feedback::{KeptInfo, KnownSlots, KnownStates};
 use warren_model::{
-    CutHow, FaultSequence, Phase, RunRecord, StackId, StartState, Trace, ids::fnv1a,
+    CutHow, FaultSequence, Phase, RunProduct, RunRecord, StackId, StartState, Trace, ids::fnv1a,
 };
 
 /// What may be drawn in this campaign.
@@ -121,6 +122,20 @@ pub fn unknown_slots(state: &State, map: &[u8]) -> Vec<u32> {
         .collect()
 }
 
+/// What the last fault of a run that is kept met, where energy asks for it.
+#[must_use]
+pub fn alike_of(product: &RunProduct, info: &KeptInfo, drawing: &Drawing<'_>) -> Option<Alike> {
+    let id = drawing
+        .parts
+        .energy
+        .then(|| last_fault(product))
+        .flatten()?;
+    Some(Alike {
+        id,
+        loses: info.for_its_last_fault,
+    })
+}
+
 /// States of a run that nobody knows yet.
 pub fn unknown_states(state: &State, states: &[u32]) -> Vec<u32> {
     match state.metadata_map().get::<KnownStates>() {
@@ -141,6 +156,7 @@ pub fn add_seed(
     trace: &Trace,
     bounds: Bounds,
     info: &KeptInfo,
+    alike: Option<Alike>,
     drawing: &Drawing<'_>,
     parent: &BTreeSet<StackId>,
 ) -> Result<(), FuzzError> {
@@ -154,6 +170,7 @@ pub fn add_seed(
         faults: seed.matched.faults.len(),
         time_ms: info.total_ms,
         coverage: info.slots as u64,
+        alike,
     };
     state
         .metadata_mut::<Queue>()?

@@ -5,7 +5,7 @@ use super::State;
 use super::confirm;
 use super::drive::{Drive, Observers};
 pub use super::kept::{add_seed, drawing, identity, info_of, take_entry, test_stacks};
-use super::kept::{parent_stacks, park, unknown_slots, unknown_states, unpark};
+use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
 use super::saved::Job;
 use super::session::{STOPPED, Session, edges_found, states_found};
@@ -370,6 +370,7 @@ impl FuzzStage {
                 let shape = executor.shape().clone();
                 let drawing = drawing(session, executor, &shape);
                 let bounds = Bounds::of(run.product());
+                let alike = alike_of(run.product(), &info, &drawing);
                 add_seed(
                     state,
                     id,
@@ -377,6 +378,7 @@ impl FuzzStage {
                     run.trace(),
                     bounds,
                     &info,
+                    alike,
                     &drawing,
                     &parent,
                 )?;

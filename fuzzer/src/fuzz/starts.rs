@@ -91,6 +91,7 @@ where
                 run.trace(),
                 Bounds::of(run.product()),
                 &info,
+                None,
                 &drawing,
                 &stacks,
             )?;

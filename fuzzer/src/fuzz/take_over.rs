@@ -115,6 +115,7 @@ impl Session {
             &run.trace,
             run.bounds,
             &info,
+            None,
             &drawing,
             &stacks,
         )?;

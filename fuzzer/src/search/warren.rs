@@ -1,5 +1,5 @@
 //! What `--strategy warren` adds to the queue: its parts, each a switch, and the turns they take. Plain values, kept whole in every
-//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata and symmetry have a file each, state novelty is feedback's (`states`).
+//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata, symmetry and energy have a file each, state novelty is feedback's (`states`).
 
 use super::rand::chance;
 use libafl_bolts::rands::Rand;
@@ -16,6 +16,7 @@ pub struct Parts {
     pub strata: bool,
     pub symmetry: bool,
     pub state: bool,
+    pub energy: bool,
 }
 
 impl Parts {
@@ -26,6 +27,7 @@ impl Parts {
         strata: true,
         symmetry: true,
         state: true,
+        energy: true,
     };
     /// What every other strategy has.
     pub const NONE: Parts = Parts {
@@ -34,16 +36,18 @@ impl Parts {
         strata: false,
         symmetry: false,
         state: false,
+        energy: false,
     };
 
     /// Name and switch of each.
-    fn each(&mut self) -> [(&'static str, &mut bool); 5] {
+    fn each(&mut self) -> [(&'static str, &mut bool); 6] {
         [
             ("shapes", &mut self.shapes),
             ("havoc", &mut self.havoc),
             ("strata", &mut self.strata),
             ("symmetry", &mut self.symmetry),
             ("state", &mut self.state),
+            ("energy", &mut self.energy),
         ]
     }
 
@@ -227,13 +231,12 @@ mod tests {
     #[test]
     fn switches() {
         for (text, want) in [
-            ("shapes", Ok("havoc,strata,symmetry,state")),
-            ("shapes, havoc", Ok("strata,symmetry,state")),
-            ("state", Ok("shapes,havoc,strata,symmetry")),
-            ("shapes,havoc,strata,symmetry,state", Ok("none")),
+            ("shapes", Ok("havoc,strata,symmetry,state,energy")),
+            ("shapes, havoc", Ok("strata,symmetry,state,energy")),
+            ("state", Ok("shapes,havoc,strata,symmetry,energy")),
+            ("shapes,havoc,strata,symmetry,state,energy", Ok("none")),
             ("", Err("at least one")),
-            ("energy", Err("`energy` is none of shapes, havoc,")),
-            ("swarm", Err("`swarm`")),
+            ("swarm", Err("`swarm` is none of shapes, havoc,")),
             ("havoc,best", Err("`best`")),
         ] {
             match (text.parse::<Without>(), want) {
@@ -242,7 +245,10 @@ mod tests {
                 (got, _) => panic!("{text}: {got:?}"),
             }
         }
-        assert_eq!(Parts::ALL.to_string(), "shapes,havoc,strata,symmetry,state");
+        assert_eq!(
+            Parts::ALL.to_string(),
+            "shapes,havoc,strata,symmetry,state,energy"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ fn without(parts: &str) -> Option<Without> {
 }
 
 /// Every part.
-const ALL: [&str; 5] = ["shapes", "havoc", "strata", "symmetry", "state"];
+const ALL: [&str; 6] = ["shapes", "havoc", "strata", "symmetry", "state", "energy"];
 
 fn all_but(part: &str) -> String {
     let others: Vec<&str> = ALL.into_iter().filter(|p| *p != part).collect();
@@ -48,7 +48,7 @@ fn the_parts_have_their_turns_and_each_can_be_left_out() {
         ("", true, true),
         ("shapes", false, true),
         ("havoc", true, false),
-        ("shapes,havoc,strata,symmetry,state", false, false),
+        ("shapes,havoc,strata,symmetry,state,energy", false, false),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let mut o = options(dir.path(), StrategyKind::Warren, 2, 70);
@@ -93,6 +93,32 @@ fn without_its_parts_it_is_crashfuzz() {
     for part in ["strata", "state"] {
         assert_ne!(none, picked(StrategyKind::Warren, &all_but(part)), "{part}");
     }
+}
+
+/// `energy` alone, in a space so small that faults meet the same again and again.
+#[test]
+fn energy_changes_the_picks_once_runs_are_alike() {
+    let go = |parts: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let o = FuzzOptions {
+            without: without(parts),
+            faults: "crash,reboot".parse().unwrap(),
+            ..options(dir.path(), StrategyKind::Warren, 5, 250)
+        };
+        let mut sim = Sim::new(3, 1);
+        (sim.bug, sim.rounds) = (false, 4);
+        let end = fuzz(sim, o, nothing());
+        let part = |l: &serde_json::Value| format!("{} {} {}", l["kinds"], l["why"], l["seed_run"]);
+        lines(&end.folder).iter().map(part).collect::<Vec<_>>()
+    };
+    let (with, without) = (go(&all_but("energy")), go(&ALL.join(",")));
+    let both = with.iter().zip(&without);
+    let same = both.take_while(|(a, b)| a == b).count();
+    // At first no two runs are alike, and nothing is lost.
+    assert!(
+        (15..with.len()).contains(&same),
+        "the first {same} are the same"
+    );
 }
 
 /// `state` alone: what is kept for it, and that states are counted without it too.
@@ -167,7 +193,7 @@ fn other_parts_or_shapes_are_another_campaign() {
         campaign(o, e, &judge).map_err(|e| e.to_string())
     };
     let text = ask("", 99).unwrap_err();
-    let part = "parts: was shapes,strata,symmetry,state, asked shapes,havoc,strata,symmetry,state";
+    let part = "parts: was shapes,strata,symmetry,state,energy, asked shapes,havoc,strata,symmetry,state,energy";
     assert!(text.contains(part), "{text}");
     let text = ask("havoc", 3).unwrap_err();
     assert!(text.contains("shapes: was 10 ("), "{text}");
