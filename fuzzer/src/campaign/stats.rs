@@ -98,6 +98,8 @@ pub struct Figures {
     pub findings: Vec<KeptFinding>,
     /// The parts of `warren` that are on.
     pub parts: String,
+    /// What the instance drew of its options.
+    pub swarm: String,
     /// What they have come to.
     pub warren: Option<Warren>,
 }
@@ -175,6 +177,7 @@ impl Figures {
             "target" = self.target;
             "strategy" = self.strategy;
             "parts" = self.parts;
+            "swarm" = self.swarm;
             "faults" = self.faults;
             "max_faults" = self.max_faults;
             "seed" = self.seed;

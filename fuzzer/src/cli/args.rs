@@ -152,9 +152,12 @@ pub struct FuzzArgs {
     /// Search strategy: crashfuzz, warren (crashfuzz's queue with shapes, havoc, strata, symmetry, state novelty and energy), or random-points
     #[arg(long, value_name = "NAME", default_value = "crashfuzz")]
     pub strategy: StrategyKind,
-    /// Parts of `warren` to leave out: any of shapes, havoc, strata, symmetry, state, energy
+    /// Parts of `warren` to leave out: any of shapes, havoc, strata, symmetry, state, energy, swarm
     #[arg(long, value_name = "PART[,PART...]")]
     pub without: Option<Without>,
+    /// With `warren`: this instance draws kinds of faults, crash style, cuts, most faults and shares from its seed, within what is asked for
+    #[arg(long)]
+    pub swarm: bool,
     /// Faults to draw: any of crash, reboot, partition
     #[arg(long, value_name = "LIST", default_value = "crash,reboot,partition")]
     pub faults: FaultSet,

@@ -3,7 +3,7 @@
 
 use super::State;
 use super::drive::Drive;
-use super::options::FuzzError;
+use super::options::{FaultSet, FuzzError};
 use super::saved::Job;
 use super::session::Session;
 use crate::campaign::StoredRun;
@@ -19,22 +19,56 @@ use std::collections::BTreeSet;
 use warren_feedback::states::last_fault;
 use warren_feedback::{KeptInfo, KnownSlots, KnownStates};
 use warren_model::{
-    CutHow, FaultSequence, Phase, RunProduct, RunRecord, StackId, StartState, Trace, ids::fnv1a,
+    ClusterShape, CrashStyle, CutHow, FaultSequence, Phase, RunProduct, RunRecord, StackId,
+    StartState, Trace, ids::fnv1a,
 };
+
+impl Session {
+    /// Kinds of faults that may be drawn.
+    #[must_use]
+    pub fn faults(&self) -> FaultSet {
+        let swarm = self.swarm.as_ref();
+        swarm.map_or(self.options.faults, |s| s.faults)
+    }
+
+    /// Of the picks, those that start cold. Where there is nothing else, all do.
+    #[must_use]
+    pub fn cold_share(&self) -> f64 {
+        let asked = self.options.starts;
+        match &self.swarm {
+            Some(swarm) if asked.snapshots > 0 => swarm.cold_share(),
+            _ => asked.cold_share,
+        }
+    }
+}
+
+/// The cluster as sequences of this campaign may treat it.
+pub fn shape<E: Drive>(session: &Session, executor: &E) -> ClusterShape {
+    let mut shape = executor.shape().clone();
+    if let Some(swarm) = &session.swarm {
+        shape.max_faults = shape.max_faults.min(swarm.max_faults);
+    }
+    shape
+}
 
 /// What may be drawn in this campaign.
 pub fn drawing<'a, E: Drive>(
     session: &Session,
     executor: &E,
-    shape: &'a warren_model::ClusterShape,
+    shape: &'a ClusterShape,
 ) -> Drawing<'a> {
+    let kernel = executor.kernel_cuts().is_ok();
     Drawing {
         shape,
-        faults: session.options.faults,
-        how: if executor.kernel_cuts().is_ok() {
-            CutHow::Drop
-        } else {
-            CutHow::Throw
+        faults: session.faults(),
+        how: match &session.swarm {
+            _ if !kernel => CutHow::Throw,
+            Some(swarm) => swarm.how,
+            None => CutHow::Drop,
+        },
+        style: match &session.swarm {
+            Some(swarm) if kernel => swarm.style,
+            _ => CrashStyle::Process,
         },
         salt: session.seed,
         parts: session.options.parts(),

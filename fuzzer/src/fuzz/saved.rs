@@ -12,7 +12,7 @@ use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Opened, STATE_VERSION, Store, hook, tidy};
 use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
 use crate::search::queue::Change;
-use crate::search::{Origin, Pick, Queue, Warren, XoRand};
+use crate::search::{Origin, Pick, Queue, Swarm, Warren, XoRand};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId, Testcase};
 use libafl::state::{HasCorpus, HasExecutions, HasRand};
@@ -211,6 +211,8 @@ pub struct Whole {
     pub stability: f64,
     pub variable_slots: u64,
     pub edges_fault_free: u64,
+    /// Drawn once.
+    pub swarm: Option<Swarm>,
 }
 
 impl Whole {
@@ -436,6 +438,7 @@ impl Session {
         self.stability = whole.stability;
         self.variable_slots = whole.variable_slots;
         self.edges_fault_free = whole.edges_fault_free;
+        self.swarm = whole.swarm;
         self.learning = Duration::from_millis(now.learning_ms);
         self.learnt = whole.learnt;
         self.clock.resume_at(Duration::from_millis(now.fuzz_ms));
@@ -477,6 +480,7 @@ impl Session {
             stability: self.stability,
             variable_slots: self.variable_slots,
             edges_fault_free: self.edges_fault_free,
+            swarm: self.swarm.clone(),
         })
     }
 

@@ -15,7 +15,7 @@ use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
 use crate::campaign::{Figures, Folder, KeptFinding, RunLine, RunRole, folder};
 use crate::search::shapes::Ground;
-use crate::search::{Queue, Warren};
+use crate::search::{Queue, Swarm, Warren};
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::state::{HasCorpus, HasExecutions};
@@ -39,6 +39,8 @@ pub struct Session {
     pub cpu: CpuMeter,
     pub seed: u64,
     pub limits: Limits,
+    /// What this instance drew of its options (`--swarm`).
+    pub swarm: Option<Swarm>,
     pub counts: Counts,
     pub findings: Vec<KeptFinding>,
     /// Signatures that stand.
@@ -124,6 +126,7 @@ impl Session {
             cpu: CpuMeter::start(),
             seed,
             limits,
+            swarm: None,
             counts: Counts::default(),
             findings: Vec::new(),
             standing: BTreeSet::new(),
@@ -403,6 +406,7 @@ impl Session {
             phase_means_ms: c.phase_means(),
             findings: self.findings.clone(),
             parts: self.options.parts().to_string(),
+            swarm: (self.swarm.as_ref()).map_or_else(|| "no".into(), Swarm::to_string),
             warren: state.metadata_map().get::<Warren>().cloned(),
         }
     }

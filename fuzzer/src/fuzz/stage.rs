@@ -4,7 +4,7 @@
 use super::State;
 use super::confirm;
 use super::drive::{Drive, Observers};
-pub use super::kept::{add_seed, drawing, identity, info_of, take_entry, test_stacks};
+pub use super::kept::{add_seed, drawing, identity, info_of, shape, take_entry, test_stacks};
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
 use super::saved::Job;
@@ -367,7 +367,7 @@ impl FuzzStage {
             }
             if session.options.strategy.has_queue() {
                 let parent = parent_stacks(session, job)?;
-                let shape = executor.shape().clone();
+                let shape = shape(session, executor);
                 let drawing = drawing(session, executor, &shape);
                 let bounds = Bounds::of(run.product());
                 let alike = alike_of(run.product(), &info, &drawing);

@@ -8,7 +8,7 @@ use super::learn::{MAY_FAIL, learning_run, unusable, words};
 use super::options::FuzzError;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
-use super::stage::{add_seed, drawing, info_of, set_options, take_entry, test_stacks};
+use super::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
 use super::{State, StrategyKind};
 use crate::search::Bounds;
 use crate::search::children::serving_since;
@@ -80,7 +80,7 @@ where
         StrategyKind::RandomPoints => {}
         StrategyKind::CrashFuzz | StrategyKind::Warren => {
             let info = info_of(state, id)?;
-            let shape = executor.shape().clone();
+            let shape = shape(session, executor);
             let drawing = drawing(session, executor, &shape);
             let stacks = session.fault_free_stacks.clone();
             let id = usize::from(id) as u64;

@@ -244,9 +244,9 @@ impl Session {
         self.commit(state)
     }
 
-    /// Whose children it enumerates: a strategy that draws without a queue tests none of them.
+    /// Whose children it enumerates: a strategy that draws without a queue tests none of them, and with options drawn by itself not all.
     fn roots(&self) -> Vec<u64> {
-        if !self.options.strategy.has_queue() {
+        if !self.options.strategy.has_queue() || self.swarm.is_some() {
             return Vec::new();
         }
         (0..self.learnt.roots)

@@ -21,6 +21,7 @@ fn drawing(shape: &ClusterShape, faults: FaultSet) -> Drawing<'_> {
         shape,
         faults,
         how: CutHow::Drop,
+        style: warren_model::CrashStyle::Process,
         salt: 5,
         parts: Parts::NONE,
     }

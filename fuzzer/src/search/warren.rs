@@ -1,5 +1,5 @@
 //! What `--strategy warren` adds to the queue: its parts, each a switch, and the turns they take. Plain values, kept whole in every
-//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata, symmetry and energy have a file each, state novelty is feedback's (`states`).
+//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata, symmetry, energy and swarm have a file each, state novelty is feedback's (`states`).
 
 use super::rand::chance;
 use libafl_bolts::rands::Rand;
@@ -17,10 +17,12 @@ pub struct Parts {
     pub symmetry: bool,
     pub state: bool,
     pub energy: bool,
+    /// Where it is asked for (`--swarm`).
+    pub swarm: bool,
 }
 
 impl Parts {
-    /// `warren` as it is meant.
+    /// Every part there is.
     pub const ALL: Parts = Parts {
         shapes: true,
         havoc: true,
@@ -28,6 +30,7 @@ impl Parts {
         symmetry: true,
         state: true,
         energy: true,
+        swarm: true,
     };
     /// What every other strategy has.
     pub const NONE: Parts = Parts {
@@ -37,10 +40,11 @@ impl Parts {
         symmetry: false,
         state: false,
         energy: false,
+        swarm: false,
     };
 
     /// Name and switch of each.
-    fn each(&mut self) -> [(&'static str, &mut bool); 6] {
+    fn each(&mut self) -> [(&'static str, &mut bool); 7] {
         [
             ("shapes", &mut self.shapes),
             ("havoc", &mut self.havoc),
@@ -48,6 +52,7 @@ impl Parts {
             ("symmetry", &mut self.symmetry),
             ("state", &mut self.state),
             ("energy", &mut self.energy),
+            ("swarm", &mut self.swarm),
         ]
     }
 
@@ -143,6 +148,22 @@ const MOST: f64 = 0.4;
 /// The share of havoc.
 pub const HAVOC: f64 = 0.2;
 
+/// What shapes and havoc have of the turns: shapes at the start, havoc always.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shares {
+    pub shapes: f64,
+    pub havoc: f64,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Shares {
+            shapes: SHAPES,
+            havoc: HAVOC,
+        }
+    }
+}
+
 impl Recent {
     fn count(&mut self, found: bool) {
         self.tried += 1;
@@ -172,24 +193,22 @@ pub struct Warren {
 libafl_bolts::impl_serdeany!(Warren);
 
 impl Warren {
-    /// Of the picks, those that are shapes: 0.2 x the shapes' rate of finds / that of the queue's children, from 0.05 to 0.4.
+    /// Of the picks, those that are shapes: their share at the start x their rate of finds / that of the queue's children, from 0.05
+    /// to 0.4.
     #[must_use]
-    pub fn share_of_shapes(&self) -> f64 {
+    pub fn share_of_shapes(&self, at_start: f64) -> f64 {
         let ratio = self.recent_shapes.rate() / self.recent_children.rate();
-        (SHAPES * ratio).clamp(LEAST, MOST)
+        (at_start * ratio).clamp(LEAST, MOST)
     }
 
     /// Whose turn it is. Draws nothing where the parts leave no choice: other strategies' random numbers stay as they were.
-    pub fn turn(&self, parts: Parts, rand: &mut impl Rand) -> Turn {
-        if parts.shapes && chance(rand, self.share_of_shapes()) {
+    pub fn turn(&self, parts: Parts, shares: Shares, rand: &mut impl Rand) -> Turn {
+        let of_shapes = self.share_of_shapes(shares.shapes);
+        if parts.shapes && chance(rand, of_shapes) {
             return Turn::Shape;
         }
-        let taken = if parts.shapes {
-            self.share_of_shapes()
-        } else {
-            0.0
-        };
-        if parts.havoc && chance(rand, HAVOC / (1.0 - taken)) {
+        let taken = if parts.shapes { of_shapes } else { 0.0 };
+        if parts.havoc && chance(rand, shares.havoc / (1.0 - taken)) {
             return Turn::Havoc;
         }
         Turn::Child
@@ -231,12 +250,15 @@ mod tests {
     #[test]
     fn switches() {
         for (text, want) in [
-            ("shapes", Ok("havoc,strata,symmetry,state,energy")),
-            ("shapes, havoc", Ok("strata,symmetry,state,energy")),
-            ("state", Ok("shapes,havoc,strata,symmetry,energy")),
-            ("shapes,havoc,strata,symmetry,state,energy", Ok("none")),
+            ("shapes", Ok("havoc,strata,symmetry,state,energy,swarm")),
+            ("shapes, havoc", Ok("strata,symmetry,state,energy,swarm")),
+            ("state", Ok("shapes,havoc,strata,symmetry,energy,swarm")),
+            (
+                "shapes,havoc,strata,symmetry,state,energy,swarm",
+                Ok("none"),
+            ),
             ("", Err("at least one")),
-            ("swarm", Err("`swarm` is none of shapes, havoc,")),
+            ("best", Err("`best` is none of shapes, havoc,")),
             ("havoc,best", Err("`best`")),
         ] {
             match (text.parse::<Without>(), want) {
@@ -247,26 +269,26 @@ mod tests {
         }
         assert_eq!(
             Parts::ALL.to_string(),
-            "shapes,havoc,strata,symmetry,state,energy"
+            "shapes,havoc,strata,symmetry,state,energy,swarm"
         );
     }
 
     #[test]
     fn the_share_follows_what_is_found() {
         let mut w = Warren::default();
-        assert!((w.share_of_shapes() - SHAPES).abs() < 1e-9);
+        assert!((w.share_of_shapes(SHAPES) - SHAPES).abs() < 1e-9);
         let shape = Origin::Shape("x".into());
         for _ in 0..300 {
             w.tested(&shape, true, false);
             w.tested(&Origin::Ordinary, true, true);
         }
-        assert!((w.share_of_shapes() - LEAST).abs() < 1e-9);
+        assert!((w.share_of_shapes(SHAPES) - LEAST).abs() < 1e-9);
         // Within a few hundred tries the tide may turn.
         for _ in 0..600 {
             w.tested(&shape, true, true);
             w.tested(&Origin::Ordinary, true, false);
         }
-        assert!((w.share_of_shapes() - MOST).abs() < 1e-9);
+        assert!((w.share_of_shapes(SHAPES) - MOST).abs() < 1e-9);
         assert_eq!((w.shapes["x"].tried, w.shapes["x"].found), (900, 600));
     }
 
@@ -277,7 +299,7 @@ mod tests {
             let mut rand = XoRand::new(4);
             let mut n = [0; 3];
             for _ in 0..10_000 {
-                n[w.turn(parts, &mut rand) as usize] += 1;
+                n[w.turn(parts, Shares::default(), &mut rand) as usize] += 1;
             }
             n
         };
@@ -291,7 +313,7 @@ mod tests {
         assert!(shape == 0 && near(havoc, 0.2));
         assert_eq!(of(Parts::NONE), [10_000, 0, 0]);
         let mut rand = XoRand::new(4);
-        w.turn(Parts::NONE, &mut rand);
+        w.turn(Parts::NONE, Shares::default(), &mut rand);
         assert_eq!(rand.next(), XoRand::new(4).next(), "nothing was drawn");
     }
 

@@ -3,8 +3,9 @@
 
 use super::resume::{moody, resumed, sim, small};
 use super::*;
-use crate::search::{Parts, Without};
+use crate::search::{Parts, Swarm, Without};
 use std::collections::BTreeMap;
+use warren_model::CutHow;
 
 fn without(parts: &str) -> Option<Without> {
     (!parts.is_empty()).then(|| parts.parse().unwrap())
@@ -65,8 +66,12 @@ fn the_parts_have_their_turns_and_each_can_be_left_out() {
             .collect();
         let said = |what: &str| whys.iter().any(|w| w.contains(what));
         assert_eq!(said("settled"), !parts.contains("strata"), "{parts}");
-        let on = without(parts).map_or(Parts::ALL, |w| w.0);
+        let on = Parts {
+            swarm: false,
+            ..without(parts).map_or(Parts::ALL, |w| w.0)
+        };
         assert_eq!(stat(&end.folder, "parts"), on.to_string());
+        assert_eq!(stat(&end.folder, "swarm"), "no");
         if shapes {
             assert_eq!(stat(&end.folder, "shapes_tried"), of("shape").to_string());
             assert!(said("shape "), "{whys:?}");
@@ -219,4 +224,83 @@ fn instances_of_other_strategies_believe_each_other() {
     assert_eq!(stat(&end.folder, "others"), "1");
     let tested: u64 = stat(&end.folder, "others_tested").parse().unwrap();
     assert!(tested >= 20, "{tested}");
+}
+
+/// What was drawn is kept to, by every run of the campaign and by those after it was taken up again, whatever seed is asked for then.
+#[test]
+fn an_instance_of_a_swarm_keeps_to_what_it_drew() {
+    let calm = || Sim {
+        bug: false,
+        ..Sim::new(5, 2)
+    };
+    let mut drawn = BTreeMap::new();
+    for seed in 1..=6 {
+        let dir = tempfile::tempdir().unwrap();
+        let swarm = |runs, seed| FuzzOptions {
+            swarm: true,
+            ..options(dir.path(), StrategyKind::Warren, seed, runs)
+        };
+        let want = Swarm::draw(seed, FaultSet::default(), 10);
+        let o = swarm(40, seed);
+        let snapshot = o.snapshot.clone();
+        let end = fuzz(calm(), o, nothing());
+        let said = snapshot.drain_lines();
+        assert!(
+            said.iter().any(|l| l.ends_with(&want.to_string())),
+            "{said:?}"
+        );
+        let resumed = FuzzOptions {
+            resume: true,
+            ..swarm(60, seed + 100)
+        };
+        fuzz(calm(), resumed, nothing());
+        assert_eq!(stat(&end.folder, "swarm"), want.to_string());
+        assert!(stat(&end.folder, "parts").ends_with(",swarm"));
+        assert_eq!(stat(&end.folder, "sequences_tested"), "60");
+        let kinds: Vec<String> = lines(&end.folder)
+            .iter()
+            .filter(|l| l["role"] == "fuzz")
+            .map(|l| l["kinds"].as_str().unwrap().to_owned())
+            .collect();
+        let off = |on: bool, kind: &str| on || kinds.iter().all(|k| !k.contains(kind));
+        assert!(off(want.faults.crash, "crash"), "{want}: {kinds:?}");
+        assert!(off(want.faults.reboot, "reboot"), "{want}: {kinds:?}");
+        assert!(off(want.faults.partition, "partition"), "{want}: {kinds:?}");
+        assert!(
+            kinds
+                .iter()
+                .all(|k| k.split('+').count() <= want.max_faults)
+        );
+        // Children crash as it was drawn, and cuts are made so.
+        for entry in std::fs::read_dir(end.folder.join("queue")).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let how = if want.how == CutHow::Drop {
+                "throw"
+            } else {
+                "drop"
+            };
+            assert!(
+                !text.contains(&format!("how = \"{how}\"")),
+                "{want}: {text}"
+            );
+        }
+        drawn.insert(seed, want.to_string());
+    }
+    let distinct: std::collections::BTreeSet<&String> = drawn.values().collect();
+    assert!(distinct.len() > 4, "{drawn:?}");
+}
+
+#[test]
+fn without_swarm_the_flag_changes_nothing() {
+    let story = |swarm: bool, parts: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut o = options(dir.path(), StrategyKind::Warren, 5, 30);
+        (o.swarm, o.without) = (swarm, without(parts));
+        let end = fuzz(Sim::new(3, 1), o, nothing());
+        let part = |l: &serde_json::Value| format!("{} {} {}", l["kinds"], l["why"], l["seed_run"]);
+        lines(&end.folder).iter().map(part).collect::<Vec<_>>()
+    };
+    let plain = story(false, "");
+    assert_eq!(plain, story(true, "swarm"));
+    assert_ne!(plain, story(true, ""));
 }
