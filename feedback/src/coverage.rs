@@ -97,6 +97,17 @@ impl KnownSlots {
         new
     }
 
+    /// Takes single slots in.
+    pub fn learn_slots(&mut self, slots: impl IntoIterator<Item = usize>) {
+        for slot in slots {
+            let word = slot / 64;
+            if self.words.len() <= word {
+                self.words.resize(word + 1, 0);
+            }
+            self.words[word] |= 1u64 << (slot % 64);
+        }
+    }
+
     /// All slots seen: AFL's `edges_found`.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -117,6 +128,8 @@ mod tests {
         assert_eq!(known.learn(&[0, 7, 0, 1]), 0);
         assert_eq!(known.count(), 3);
         assert!(known.contains(1) && !known.contains(2) && !known.contains(100_000));
+        known.learn_slots([1, 200]);
+        assert!(known.contains(200) && !known.contains(199) && known.count() == 4);
     }
 
     #[test]

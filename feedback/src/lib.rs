@@ -1,4 +1,4 @@
-//! Judges a run: coverage novelty, recovery points, checkers, signatures; and, in [`libafl_module`], LibAFL's observers, feedbacks
+//! Judges a run: coverage novelty, states, recovery points, checkers, signatures; and, in [`libafl_module`], LibAFL's observers, feedbacks
 //! and objective over them.
 //!
 //! Called by `fuzzer/` with the product of each run. It starts no process, opens no file and reads no clock: values in, values
@@ -12,6 +12,7 @@ pub mod libafl_module;
 pub mod logs;
 pub mod recovery;
 pub mod signature;
+pub mod states;
 
 pub use check::CheckResult;
 pub use coverage::KnownSlots;
@@ -20,3 +21,4 @@ pub use libafl_module::{
     COVERAGE, CoverageObserver, KeepFeedback, KeptInfo, MatchedSequences, RUN, RunObserver,
     SavedBugs, VerdictObjective, coverage_observer, sink,
 };
+pub use states::KnownStates;

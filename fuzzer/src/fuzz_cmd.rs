@@ -108,11 +108,16 @@ pub fn may_resume(args: &FuzzArgs) -> Result<(), CliError> {
 /// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.
 fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     let mut options = options(args);
-    if args.without.is_some() && options.strategy != StrategyKind::Warren {
-        return Err(CliError::usage(format!(
-            "--without leaves out parts of --strategy warren, and the strategy is {}: ask for warren, or leave --without out",
-            options.strategy
-        )));
+    for (flag, given, does) in [
+        ("--without", args.without.is_some(), "leaves out parts of"),
+        ("--swarm", args.swarm, "draws options of"),
+    ] {
+        if given && options.strategy != StrategyKind::Warren {
+            return Err(CliError::usage(format!(
+                "{flag} {does} --strategy warren, and the strategy is {}: ask for warren, or leave {flag} out",
+                options.strategy
+            )));
+        }
     }
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
@@ -142,6 +147,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     }
     o.strategy = args.strategy;
     o.without = args.without;
+    o.swarm = args.swarm;
     o.faults = args.faults;
     // The paper starts every cluster anew.
     // And the classes of a start are seen at a start.

@@ -1,9 +1,11 @@
 //! Which runs become seeds. CrashFuzz section III-D: a run is kept if it has new coverage or its last fault is a crash; with
-//! partitions on, a partition-start counts like a crash (design, section 7).
+//! partitions on, a partition-start counts like a crash (design, section 7). With state novelty on, a new state counts like new
+//! coverage; states are counted either way, so that searches without it can be compared by them.
 
 use super::objective::SavedBugs;
 use super::observer::{COVERAGE, CoverageObserver, RUN, RunObserver, matched_id, missing};
 use crate::coverage::{KnownSlots, slots_set};
+use crate::states::KnownStates;
 use libafl::{
     Error, HasMetadata,
     corpus::Testcase,
@@ -20,6 +22,7 @@ use std::collections::BTreeSet;
 use warren_model::{FaultKind, FaultSequence, Judgement, RunRecord, Verdict};
 
 impl_serdeany!(KnownSlots);
+impl_serdeany!(KnownStates);
 
 /// Sequences that runs were kept for, as they really matched: the same one is not kept twice. Exact, so no run is lost to a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +38,10 @@ pub struct KeptInfo {
     pub slots: usize,
     /// Slots nobody had set before it.
     pub new_slots: usize,
+    /// Slots of the second map nobody had set before it.
+    pub new_states: usize,
+    /// It was kept for its last fault and nothing else.
+    pub for_its_last_fault: bool,
     /// From GO to the end of the workload, ms.
     pub test_ms: u64,
     /// From taking the slot to the record, ms.
@@ -45,12 +52,14 @@ pub struct KeptInfo {
 }
 impl_serdeany!(KeptInfo);
 
-/// Keeps seeds; see [`keeps`] for the rule. State: [`KnownSlots`] and [`MatchedSequences`] in the state's metadata.
+/// Keeps seeds; see [`keeps`] for the rule. State: [`KnownSlots`], [`KnownStates`] and [`MatchedSequences`] in the state's metadata.
 #[derive(Clone, Debug)]
 pub struct KeepFeedback {
     coverage: Handle<CoverageObserver>,
     run: Handle<RunObserver>,
+    by_states: bool,
     new_slots: usize,
+    new_states: usize,
 }
 
 impl KeepFeedback {
@@ -60,8 +69,22 @@ impl KeepFeedback {
         KeepFeedback {
             coverage: Handle::new(Cow::Borrowed(COVERAGE)),
             run: Handle::new(Cow::Borrowed(RUN)),
+            by_states: false,
             new_slots: 0,
+            new_states: 0,
         }
+    }
+
+    /// Whether runs are kept for new states too.
+    #[must_use]
+    pub fn by_states(mut self, by_states: bool) -> Self {
+        self.by_states = by_states;
+        self
+    }
+
+    /// Slots of both maps that count as new.
+    fn new_found(&self) -> usize {
+        self.new_slots + if self.by_states { self.new_states } else { 0 }
     }
 }
 
@@ -81,8 +104,9 @@ pub(super) struct Facts {
     pub asked: usize,
     pub injected: usize,
     pub matched_before: bool,
-    pub new_slots: usize,
-    pub last: Option<FaultKind>,
+    /// In the maps that count.
+    pub new_found: usize,
+    pub last_keeps: bool,
 }
 
 /// Whether a run becomes a seed. Void runs say nothing. A run over its limit is decided by its retest. A failing run gets no
@@ -95,14 +119,19 @@ pub(super) fn keeps(f: &Facts) -> bool {
     if f.asked == 0 {
         return true;
     }
-    f.injected > 0
-        && (f.new_slots > 0 || matches!(f.last, Some(FaultKind::Crash | FaultKind::PartitionStart)))
+    f.injected > 0 && (f.new_found > 0 || f.last_keeps)
 }
 
-/// Whether a run's slots become known although it is not kept. What a passing run shows is noise once it was not worth a seed; what
+/// Whether a run's slots, of both maps, become known although it is not kept. What a passing run shows is noise once it was not worth a seed; what
 /// a void or a freshly failing run shows must stay new for a run that can be kept.
 pub(super) fn teaches(f: &Facts) -> bool {
     !(f.void || f.timed_out || f.fails_fresh)
+}
+
+/// Whether the last fault is one that a run is kept for.
+fn last_keeps(record: &RunRecord) -> bool {
+    let last = record.injected.last().map(|i| i.matched.fault.kind());
+    matches!(last, Some(FaultKind::Crash | FaultKind::PartitionStart))
 }
 
 fn facts(
@@ -110,7 +139,7 @@ fn facts(
     judgement: &Judgement,
     bugs: Option<&SavedBugs>,
     matched_before: bool,
-    new_slots: usize,
+    new_found: usize,
 ) -> Facts {
     let fails = judgement.verdict == Verdict::Fail;
     let well_saved = bugs.is_some_and(|b| b.fresh(judgement).is_none());
@@ -121,8 +150,8 @@ fn facts(
         asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
         injected: record.injected.len(),
         matched_before,
-        new_slots,
-        last: record.injected.last().map(|i| i.matched.fault.kind()),
+        new_found,
+        last_keeps: last_keeps(record),
     }
 }
 
@@ -137,6 +166,7 @@ impl<S: HasMetadata> StateInitializer<S> for KeepFeedback {
     fn init_state(&mut self, state: &mut S) -> Result<(), Error> {
         // Learning runs may have come first: what they taught stays.
         state.metadata_or_insert_with(KnownSlots::new);
+        state.metadata_or_insert_with(KnownStates::default);
         state.metadata_or_insert_with(MatchedSequences::default);
         Ok(())
     }
@@ -167,16 +197,19 @@ where
             .contains(&id);
         let known = state.metadata_or_insert_with(KnownSlots::new);
         self.new_slots = known.new_in(map);
+        let known = state.metadata_or_insert_with(KnownStates::default);
+        self.new_states = known.new_among(run.states()).count();
         let facts = facts(
             run.record(),
             run.judgement(),
             state.metadata_map().get::<SavedBugs>(),
             before,
-            self.new_slots,
+            self.new_found(),
         );
         let keep = keeps(&facts);
         if keep || teaches(&facts) {
             state.metadata_mut::<KnownSlots>()?.learn(map);
+            state.metadata_mut::<KnownStates>()?.learn(run.states());
         }
         if keep {
             state.metadata_mut::<MatchedSequences>()?.ids.insert(id);
@@ -201,6 +234,8 @@ where
         testcase.add_metadata(KeptInfo {
             slots: slots_set(map),
             new_slots: self.new_slots,
+            new_states: self.new_states,
+            for_its_last_fault: self.new_found() == 0 && last_keeps(record),
             test_ms: record.times.test,
             total_ms: record.times.total,
             matched: matched_id(record),

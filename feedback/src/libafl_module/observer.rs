@@ -1,6 +1,7 @@
 //! What a run left: the coverage observer, which owns its map, and the run observer, which holds the product and judges it.
 
 use crate::judge::Judge;
+use crate::states::states;
 use libafl::{Error, executors::ExitKind, observers::Observer, observers::StdMapObserver};
 use libafl_bolts::{
     Named, ToSliceMut,
@@ -34,6 +35,8 @@ pub struct RunObserver {
     #[serde(serialize_with = "store", deserialize_with = "load")]
     product: RunProduct,
     judgement: Judgement,
+    /// Slots of the second map.
+    states: Vec<u32>,
     /// The next run repeats one that passed its limit.
     retest: bool,
     #[serde(skip)]
@@ -79,6 +82,12 @@ impl RunObserver {
         &self.product.trace
     }
 
+    /// The slots of the second map that the last run set.
+    #[must_use]
+    pub fn states(&self) -> &[u32] {
+        &self.states
+    }
+
     /// What the judge said of the last run.
     #[must_use]
     pub fn judgement(&self) -> &Judgement {
@@ -97,11 +106,13 @@ impl<I, S> Observer<I, S> for RunObserver {
     fn pre_exec(&mut self, _state: &mut S, _input: &I) -> Result<(), Error> {
         self.product = RunProduct::default();
         self.judgement = Judgement::default();
+        self.states = Vec::new();
         Ok(())
     }
 
     fn post_exec(&mut self, _state: &mut S, _input: &I, _kind: &ExitKind) -> Result<(), Error> {
         let retest = std::mem::take(&mut self.retest);
+        self.states = states(&self.product);
         self.judgement = match &self.judge {
             Some(judge) => {
                 // A panic elsewhere while the lock was held leaves a whole judge behind: learning replaces no half values.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::coverage::KnownSlots;
 use crate::judge::Judge;
+use crate::states::KnownStates;
 use libafl::{
     HasMetadata,
     corpus::Testcase,
@@ -260,6 +261,59 @@ fn what_is_kept() {
     }
     // Slots of the void and timed-out runs became known only by the run that was kept for them.
     assert_eq!(f.state.metadata::<KnownSlots>().unwrap().count(), 5);
+}
+
+/// A reboot after a crash, at the point of this stack, with nothing new in coverage.
+fn reboot_at(stack: u64, node: &str) -> RunProduct {
+    let mut p = product(&[crash(node), reboot(node)], 2, &[1]);
+    p.trace = crate::check::testing::trace_of(&[stack]);
+    p.trace.nodes = vec![node.into()];
+    p.trace.events[0].interval = warren_model::Interval::new(warren_model::Phase::Test, 2);
+    p
+}
+
+#[test]
+fn a_new_state_counts_like_new_coverage_where_it_is_asked() {
+    for by_states in [false, true] {
+        let mut f = Fuzzer::new();
+        f.keep = KeepFeedback::new().by_states(by_states);
+        let mut calm = product(&[], 0, &[1]);
+        calm.trace = crate::check::testing::trace_of(&[7]);
+        assert_eq!(f.run(calm), Fate::Kept);
+        // The vectors of these faults are new once.
+        f.run(reboot_at(7, "n1"));
+        let known = |f: &Fuzzer| f.state.metadata::<KnownStates>().unwrap().count();
+        let before = known(&f);
+        assert_eq!(f.run(reboot_at(7, "n2")), Fate::Dropped, "ordinary");
+        assert_eq!(known(&f), before, "the names of nodes are no news");
+        let fate = f.run(reboot_at(8, "n3"));
+        let want = if by_states { Fate::Kept } else { Fate::Dropped };
+        assert_eq!(fate, want, "by states: {by_states}");
+        assert_eq!(known(&f), before + 1, "counted either way");
+        assert_eq!(f.run(reboot_at(8, "n4")), Fate::Dropped, "once");
+    }
+}
+
+#[test]
+fn what_a_run_was_kept_for() {
+    let mut f = Fuzzer::new();
+    f.keep = KeepFeedback::new().by_states(true);
+    let mut info = |p: RunProduct| {
+        let input = FaultSequence::empty("toy");
+        assert_eq!(f.run(p), Fate::Kept);
+        let mut testcase = Testcase::from(input);
+        f.keep
+            .append_metadata(&mut f.state, &mut f.manager, &f.observers, &mut testcase)
+            .unwrap();
+        let info = testcase.metadata_map().get::<KeptInfo>().unwrap().clone();
+        (info.new_slots, info.new_states, info.for_its_last_fault)
+    };
+    let (slots, states, last) = info(product(&[], 0, &[1]));
+    assert!(slots == 1 && states > 0 && !last, "the root");
+    let (slots, states, last) = info(product(&[crash("n1")], 1, &[1]));
+    assert!(slots == 0 && states > 0 && !last, "{states} new states");
+    assert_eq!(info(product(&[crash("n2")], 1, &[1])), (0, 0, true));
+    assert_eq!(info(product(&[crash("n3")], 1, &[1, 4])), (1, 0, false));
 }
 
 #[test]

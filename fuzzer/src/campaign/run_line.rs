@@ -65,8 +65,11 @@ pub struct RunLine<'a> {
     pub events: usize,
     pub coverage: usize,
     pub new_coverage: bool,
-    /// Coverage slots set by any run so far, and sequences tested so far, with this one.
+    /// Of a kept run: slots of the map of states that nobody had set before it.
+    pub new_states: usize,
+    /// Coverage slots and slots of the map of states set by any run so far, and sequences tested so far, with this one.
     pub slots: u64,
+    pub states: u64,
     pub sequences: u64,
     pub durable: bool,
     /// Corpus id, when it was kept.
@@ -144,7 +147,9 @@ impl<'a> RunLine<'a> {
             events: 0,
             coverage: 0,
             new_coverage: false,
+            new_states: 0,
             slots: 0,
+            states: 0,
             sequences: 0,
             durable: record.durable_asked,
             kept: None,

@@ -76,6 +76,8 @@ pub struct Figures {
     /// Why it ended; `no` as long as it goes on.
     pub ended: String,
     pub edges_fault_free: u64,
+    /// Slots of the second map set by any run.
+    pub states_found: u64,
     pub injected: InjectedRates,
     pub not_injected: Vec<(String, u64)>,
     pub with_reboot: u64,
@@ -96,6 +98,8 @@ pub struct Figures {
     pub findings: Vec<KeptFinding>,
     /// The parts of `warren` that are on.
     pub parts: String,
+    /// What the instance drew of its options.
+    pub swarm: String,
     /// What they have come to.
     pub warren: Option<Warren>,
 }
@@ -173,6 +177,7 @@ impl Figures {
             "target" = self.target;
             "strategy" = self.strategy;
             "parts" = self.parts;
+            "swarm" = self.swarm;
             "faults" = self.faults;
             "max_faults" = self.max_faults;
             "seed" = self.seed;
@@ -182,6 +187,7 @@ impl Figures {
             "cpu_time" = self.cpu_s;
             "ended" = self.ended;
             "edges_fault_free" = self.edges_fault_free;
+            "states_found" = self.states_found;
         }
         let r = &self.injected;
         keys! {

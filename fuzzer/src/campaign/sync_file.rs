@@ -57,6 +57,9 @@ pub struct Told {
     /// Coverage slots that became known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<u32>,
+    /// States that became known. Lines of version 1 without them say that none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<u32>,
     /// Identities of what happened in runs that were kept: others need not keep the like.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matched: Vec<u64>,
@@ -318,6 +321,7 @@ mod tests {
             tested: vec![n],
             fault_ids: vec![FaultId(n)],
             slots: vec![3],
+            states: vec![7],
             matched: vec![n],
             kept: vec![KeptThere { id: n, slots: 9 }],
             findings: vec!["1f".into()],

@@ -15,7 +15,7 @@ use super::{SharedSnapshot, State, StrategyKind};
 use crate::campaign::state::{Lock, Store};
 use crate::campaign::{Folder, StoredRun, sync_file};
 use crate::search::children::serving_since;
-use crate::search::{NextRun, Queue, SearchScheduler, Warren, XoRand};
+use crate::search::{NextRun, Queue, SearchScheduler, Shares, Swarm, Warren, XoRand};
 use libafl::corpus::{Corpus, InMemoryCorpus};
 use libafl::events::SimpleEventManager;
 use libafl::executors::{Executor, HasObservers};
@@ -96,8 +96,9 @@ where
     };
     let folder = Folder::of(&options, seed);
     let mut session = Session::new(options, folder.clone(), seed, judge.clone());
+    let by_states = session.options.parts().state;
     let mut feedback = Kept::new(
-        KeepFeedback::new(),
+        KeepFeedback::new().by_states(by_states),
         StoreFeedback::new(folder.clone(), session.clock.clone()),
     );
     let mut objective = VerdictObjective::new();
@@ -114,14 +115,23 @@ where
     match saved {
         Some((store, whole)) => resume(&mut session, &mut state, &mut executor, store, whole)?,
         None => {
+            let o = &session.options;
+            session.swarm = (o.parts().swarm).then(|| Swarm::draw(seed, o.faults, o.max_faults));
             let whole = session.whole(&state)?;
             session.store = Some(Store::create(&root, identity(&session.options), &whole)?);
         }
     }
+    if let Some(swarm) = &session.swarm {
+        session.say(format!("swarm, drawn from seed {seed}: {swarm}"));
+    }
     Folder::create(&session.options, seed)?;
     mark_main(&session.options, &session.folder)?;
     let o = &session.options;
-    let scheduler = SearchScheduler::new(o.strategy, o.parts(), o.starts.cold_share);
+    let shares = session
+        .swarm
+        .as_ref()
+        .map_or_else(Shares::default, Swarm::shares);
+    let scheduler = SearchScheduler::new(o.strategy, o.parts(), shares, session.cold_share());
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
 

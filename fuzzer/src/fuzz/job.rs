@@ -2,7 +2,7 @@
 //! what the scheduler left; runs nothing. `None` = it was tested before, or is not possible after all: the scheduler is asked again.
 
 use super::drive::Drive;
-use super::kept::{drawing, identity, seed_of};
+use super::kept::{drawing, identity, seed_of, shape};
 use super::options::FuzzError;
 use super::saved::Job;
 use super::session::{Session, describe};
@@ -33,7 +33,7 @@ impl Session {
         state: &mut State,
         next: NextRun,
     ) -> Result<Option<Job>, FuzzError> {
-        let shape = executor.shape().clone();
+        let shape = shape(self, executor);
         let drawing = drawing(self, executor, &shape);
         match next {
             NextRun::Child(pick) => self.child(state, &drawing, pick),
@@ -74,7 +74,7 @@ impl Session {
 
     fn draw_start(&self, state: &mut State) -> StartState {
         let snapshots = self.learnt.roots.saturating_sub(1);
-        random_points::start(snapshots, self.options.starts.cold_share, state.rand_mut())
+        random_points::start(snapshots, self.cold_share(), state.rand_mut())
     }
 
     fn child(

@@ -3,7 +3,7 @@
 
 use super::State;
 use super::drive::Drive;
-use super::options::FuzzError;
+use super::options::{FaultSet, FuzzError};
 use super::saved::Job;
 use super::session::Session;
 use crate::campaign::StoredRun;
@@ -11,29 +11,64 @@ use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
 use crate::search::children::serving_since;
 use crate::search::queue::Kept;
-use crate::search::{Bounds, Drawing, Queue, Seed};
+use crate::search::{Alike, Bounds, Drawing, Queue, Seed};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
 use std::collections::BTreeSet;
-use warren_feedback::{KeptInfo, KnownSlots};
+use warren_feedback::states::last_fault;
+use warren_feedback::{KeptInfo, KnownSlots, KnownStates};
 use warren_model::{
-    CutHow, FaultSequence, Phase, RunRecord, StackId, StartState, Trace, ids::fnv1a,
+    ClusterShape, CrashStyle, CutHow, FaultSequence, Phase, RunProduct, RunRecord, StackId,
+    StartState, Trace, ids::fnv1a,
 };
+
+impl Session {
+    /// Kinds of faults that may be drawn.
+    #[must_use]
+    pub fn faults(&self) -> FaultSet {
+        let swarm = self.swarm.as_ref();
+        swarm.map_or(self.options.faults, |s| s.faults)
+    }
+
+    /// Of the picks, those that start cold. Where there is nothing else, all do.
+    #[must_use]
+    pub fn cold_share(&self) -> f64 {
+        let asked = self.options.starts;
+        match &self.swarm {
+            Some(swarm) if asked.snapshots > 0 => swarm.cold_share(),
+            _ => asked.cold_share,
+        }
+    }
+}
+
+/// The cluster as sequences of this campaign may treat it.
+pub fn shape<E: Drive>(session: &Session, executor: &E) -> ClusterShape {
+    let mut shape = executor.shape().clone();
+    if let Some(swarm) = &session.swarm {
+        shape.max_faults = shape.max_faults.min(swarm.max_faults);
+    }
+    shape
+}
 
 /// What may be drawn in this campaign.
 pub fn drawing<'a, E: Drive>(
     session: &Session,
     executor: &E,
-    shape: &'a warren_model::ClusterShape,
+    shape: &'a ClusterShape,
 ) -> Drawing<'a> {
+    let kernel = executor.kernel_cuts().is_ok();
     Drawing {
         shape,
-        faults: session.options.faults,
-        how: if executor.kernel_cuts().is_ok() {
-            CutHow::Drop
-        } else {
-            CutHow::Throw
+        faults: session.faults(),
+        how: match &session.swarm {
+            _ if !kernel => CutHow::Throw,
+            Some(swarm) => swarm.how,
+            None => CutHow::Drop,
+        },
+        style: match &session.swarm {
+            Some(swarm) if kernel => swarm.style,
+            _ => CrashStyle::Process,
         },
         salt: session.seed,
         parts: session.options.parts(),
@@ -121,6 +156,28 @@ pub fn unknown_slots(state: &State, map: &[u8]) -> Vec<u32> {
         .collect()
 }
 
+/// What the last fault of a run that is kept met, where energy asks for it.
+#[must_use]
+pub fn alike_of(product: &RunProduct, info: &KeptInfo, drawing: &Drawing<'_>) -> Option<Alike> {
+    let id = drawing
+        .parts
+        .energy
+        .then(|| last_fault(product))
+        .flatten()?;
+    Some(Alike {
+        id,
+        loses: info.for_its_last_fault,
+    })
+}
+
+/// States of a run that nobody knows yet.
+pub fn unknown_states(state: &State, states: &[u32]) -> Vec<u32> {
+    match state.metadata_map().get::<KnownStates>() {
+        Some(known) => known.new_among(states).collect(),
+        None => states.to_vec(),
+    }
+}
+
 /// A kept run's classes join the queue.
 #[expect(
     clippy::too_many_arguments,
@@ -133,6 +190,7 @@ pub fn add_seed(
     trace: &Trace,
     bounds: Bounds,
     info: &KeptInfo,
+    alike: Option<Alike>,
     drawing: &Drawing<'_>,
     parent: &BTreeSet<StackId>,
 ) -> Result<(), FuzzError> {
@@ -146,6 +204,7 @@ pub fn add_seed(
         faults: seed.matched.faults.len(),
         time_ms: info.total_ms,
         coverage: info.slots as u64,
+        alike,
     };
     state
         .metadata_mut::<Queue>()?

@@ -4,6 +4,7 @@ use crate::campaign::Environment;
 use crate::fuzz::SharedSnapshot;
 use crate::search::{Parts, Without};
 use crate::seeds::SeedFile;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,7 +19,7 @@ pub enum StrategyKind {
     /// The paper, faithfully.
     #[default]
     CrashFuzz,
-    /// The same queue with shapes, havoc, strata and symmetry.
+    /// The same queue with parts that reach deeper (docs/search.md).
     Warren,
     /// Baseline: number, kinds and points drawn; no corpus, no feedback.
     RandomPoints,
@@ -36,7 +37,7 @@ impl StrategyKind {
 }
 
 /// Which kinds of faults may be drawn (`--faults crash,reboot,partition`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultSet {
     pub crash: bool,
     pub reboot: bool,
@@ -132,6 +133,8 @@ pub struct FuzzOptions {
     pub strategy: StrategyKind,
     /// `--without`: only for `warren`.
     pub without: Option<Without>,
+    /// `--swarm`: only for `warren`.
+    pub swarm: bool,
     /// For `warren`: those that ship, and those of the target's dictionaries.
     pub shapes: Vec<Shape>,
     pub starts: Starts,
@@ -369,7 +372,13 @@ impl FuzzOptions {
     #[must_use]
     pub fn parts(&self) -> Parts {
         match self.strategy {
-            StrategyKind::Warren => self.without.map_or(Parts::ALL, |w| w.0),
+            StrategyKind::Warren => {
+                let parts = self.without.map_or(Parts::ALL, |w| w.0);
+                Parts {
+                    swarm: parts.swarm && self.swarm,
+                    ..parts
+                }
+            }
             StrategyKind::CrashFuzz | StrategyKind::RandomPoints => Parts::NONE,
         }
     }
@@ -396,6 +405,7 @@ impl FuzzOptions {
             seeds: Vec::new(),
             strategy: StrategyKind::default(),
             without: None,
+            swarm: false,
             shapes: Vec::new(),
             starts: Starts::COLD,
             slots: Slots::Exactly(1),

@@ -12,7 +12,7 @@ use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Opened, STATE_VERSION, Store, hook, tidy};
 use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
 use crate::search::queue::Change;
-use crate::search::{Origin, Pick, Queue, Warren, XoRand};
+use crate::search::{Origin, Pick, Queue, Swarm, Warren, XoRand};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId, Testcase};
 use libafl::state::{HasCorpus, HasExecutions, HasRand};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use warren_feedback::{Judge, KnownSlots, Learned, MatchedSequences, SavedBugs};
+use warren_feedback::{Judge, KnownSlots, KnownStates, Learned, MatchedSequences, SavedBugs};
 use warren_model::{FaultSequence, StackId};
 
 /// A checkpoint is made after so many records, or so many bytes of them.
@@ -151,8 +151,9 @@ pub struct News {
     pub queue: Vec<Change>,
     pub tested: Vec<u64>,
     pub matched: Vec<u64>,
-    /// Coverage slots that became known.
+    /// Coverage slots and states that became known.
     pub slots: Vec<u32>,
+    pub states: Vec<u32>,
     pub durable_in: Vec<u64>,
     pub durable_out: Vec<u64>,
     /// From other instances.
@@ -198,6 +199,7 @@ pub struct Whole {
     pub tested: BTreeSet<u64>,
     pub matched: MatchedSequences,
     pub slots: KnownSlots,
+    pub states: KnownStates,
     pub durable_due: BTreeSet<u64>,
     pub others: BTreeMap<String, Other>,
     pub learned: Learned,
@@ -209,6 +211,8 @@ pub struct Whole {
     pub stability: f64,
     pub variable_slots: u64,
     pub edges_fault_free: u64,
+    /// Drawn once.
+    pub swarm: Option<Swarm>,
 }
 
 impl Whole {
@@ -222,10 +226,12 @@ impl Whole {
         self.matched.ids.extend(news.matched);
         let size = self.map_size as usize;
         learn_slots(&mut self.slots, size, &news.slots)?;
+        self.states.learn(&news.states);
         for taken in news.taken {
             self.tested.extend(&taken.tested);
             self.matched.ids.extend(&taken.matched);
             learn_slots(&mut self.slots, size, &taken.slots)?;
+            self.states.learn(&taken.states);
             let other = self.others.entry(taken.name.clone()).or_default();
             other.take(&taken);
         }
@@ -403,6 +409,7 @@ impl Session {
         state.add_metadata(whole.queue);
         state.add_metadata(whole.matched);
         state.add_metadata(whole.slots);
+        state.add_metadata(whole.states);
         state.add_metadata(now.bugs);
         state.add_metadata(now.warren);
         {
@@ -431,6 +438,7 @@ impl Session {
         self.stability = whole.stability;
         self.variable_slots = whole.variable_slots;
         self.edges_fault_free = whole.edges_fault_free;
+        self.swarm = whole.swarm;
         self.learning = Duration::from_millis(now.learning_ms);
         self.learnt = whole.learnt;
         self.clock.resume_at(Duration::from_millis(now.fuzz_ms));
@@ -460,6 +468,7 @@ impl Session {
                 .cloned()
                 .unwrap_or_default(),
             slots: metadata.get::<KnownSlots>().cloned().unwrap_or_default(),
+            states: metadata.get::<KnownStates>().cloned().unwrap_or_default(),
             durable_due: self.durable_due.clone(),
             others: self.instances.others.clone(),
             learned: self.judge().learned().clone(),
@@ -471,6 +480,7 @@ impl Session {
             stability: self.stability,
             variable_slots: self.variable_slots,
             edges_fault_free: self.edges_fault_free,
+            swarm: self.swarm.clone(),
         })
     }
 

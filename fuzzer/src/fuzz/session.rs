@@ -15,7 +15,7 @@ use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
 use crate::campaign::{Figures, Folder, KeptFinding, RunLine, RunRole, folder};
 use crate::search::shapes::Ground;
-use crate::search::{Queue, Warren};
+use crate::search::{Queue, Swarm, Warren};
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::state::{HasCorpus, HasExecutions};
@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use warren_feedback::{Judge, KnownSlots};
+use warren_feedback::{Judge, KnownSlots, KnownStates};
 use warren_model::{FaultSequence, Pattern, Trace};
 
 /// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
@@ -42,6 +42,8 @@ pub struct Session {
     pub cpu: CpuMeter,
     pub seed: u64,
     pub limits: Limits,
+    /// What this instance drew of its options (`--swarm`).
+    pub swarm: Option<Swarm>,
     pub counts: Counts,
     pub findings: Vec<KeptFinding>,
     /// Signatures that stand.
@@ -127,6 +129,7 @@ impl Session {
             cpu: CpuMeter::start(),
             seed,
             limits,
+            swarm: None,
             counts: Counts::default(),
             findings: Vec::new(),
             standing: BTreeSet::new(),
@@ -387,6 +390,7 @@ impl Session {
             cpu_s: self.cpu.total_ms() / 1000,
             ended: self.ended.map_or("no", EndReason::key).into(),
             edges_fault_free: self.edges_fault_free,
+            states_found: states_found(state),
             injected: self.rates(state),
             not_injected: c.not_injected.clone().into_iter().collect(),
             with_reboot: c.with_reboot,
@@ -405,6 +409,7 @@ impl Session {
             phase_means_ms: c.phase_means(),
             findings: self.findings.clone(),
             parts: self.options.parts().to_string(),
+            swarm: (self.swarm.as_ref()).map_or_else(|| "no".into(), Swarm::to_string),
             warren: state.metadata_map().get::<Warren>().cloned(),
         }
     }
@@ -512,6 +517,15 @@ pub fn edges_found(state: &State) -> u64 {
     state
         .metadata_map()
         .get::<KnownSlots>()
+        .map_or(0, |k| k.count() as u64)
+}
+
+/// Slots of the second map set by any run.
+#[must_use]
+pub fn states_found(state: &State) -> u64 {
+    state
+        .metadata_map()
+        .get::<KnownStates>()
         .map_or(0, |k| k.count() as u64)
 }
 

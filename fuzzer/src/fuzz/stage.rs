@@ -4,11 +4,11 @@
 use super::State;
 use super::confirm;
 use super::drive::{Drive, Observers};
-pub use super::kept::{add_seed, drawing, identity, info_of, take_entry, test_stacks};
-use super::kept::{parent_stacks, park, unknown_slots, unpark};
+pub use super::kept::{add_seed, drawing, identity, info_of, shape, take_entry, test_stacks};
+use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
 use super::saved::Job;
-use super::session::{STOPPED, Session, edges_found};
+use super::session::{STOPPED, Session, edges_found, states_found};
 use super::snapshot::{CurrentRun, show_progress};
 use crate::campaign::state::hook;
 use crate::campaign::sync_file::KeptThere;
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
-use warren_feedback::{Judge, KnownSlots, RunObserver};
+use warren_feedback::{Judge, KnownSlots, KnownStates, RunObserver};
 use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict};
 
 /// A void run is repeated so often.
@@ -180,6 +180,7 @@ impl FuzzStage {
         };
         // Known slots change inside LibAFL's evaluation; the journal wants to know which.
         let unknown = unknown_slots(state, executor.observers().0.to_slice());
+        let unknown_states = unknown_states(state, executor.observers().1.0.states());
         let judged = fuzzer.evaluate_execution(
             state,
             manager,
@@ -191,6 +192,10 @@ impl FuzzStage {
         if let Some(known) = state.metadata_map().get::<KnownSlots>() {
             let learned = unknown.into_iter().filter(|s| known.contains(*s as usize));
             self.session.news.slots.extend(learned);
+        }
+        if let Some(known) = state.metadata_map().get::<KnownStates>() {
+            let learned = unknown_states.into_iter().filter(|s| known.contains(*s));
+            self.session.news.states.extend(learned);
         }
         let failed = judged.0 == ExecuteInputResult::Solution;
         self.settle(executor, state, &job, judged.1, failed)?;
@@ -339,10 +344,10 @@ impl FuzzStage {
                 queue.not_injected(pick);
             }
         }
-        let mut new_slots = 0;
+        let (mut new_slots, mut new_states) = (0, 0);
         if let Some(id) = kept {
             let info = info_of(state, id)?;
-            new_slots = info.new_slots;
+            (new_slots, new_states) = (info.new_slots, info.new_states);
             session.redo.queue = Some(take_entry(state, id)?);
             session.news.matched.push(info.matched);
             let id = usize::from(id) as u64;
@@ -362,9 +367,10 @@ impl FuzzStage {
             }
             if session.options.strategy.has_queue() {
                 let parent = parent_stacks(session, job)?;
-                let shape = executor.shape().clone();
+                let shape = shape(session, executor);
                 let drawing = drawing(session, executor, &shape);
                 let bounds = Bounds::of(run.product());
+                let alike = alike_of(run.product(), &info, &drawing);
                 add_seed(
                     state,
                     id,
@@ -372,6 +378,7 @@ impl FuzzStage {
                     run.trace(),
                     bounds,
                     &info,
+                    alike,
                     &drawing,
                     &parent,
                 )?;
@@ -397,6 +404,7 @@ impl FuzzStage {
         let mut line = line(session, state, run, job.role);
         line.coverage = warren_feedback::coverage::slots_set(observers.0.to_slice());
         line.new_coverage = new_slots > 0;
+        line.new_states = new_states;
         line.kept = kept.map(|id| usize::from(id) as u64);
         line.seed_run = job.seed_run();
         line.why.clone_from(&job.why);
@@ -423,6 +431,7 @@ pub fn line<'a>(
     line.at_ms = session.clock.fuzz_ms();
     line.events = run.trace().events.len();
     line.slots = edges_found(state);
+    line.states = states_found(state);
     line.sequences = session.counts.sequences;
     line
 }

@@ -1,5 +1,5 @@
 //! The roots of the search: the fault-free run of the cold start, and one of each snapshot of the target. Children inherit the
-//! start of their root; what is ordinary (coverage, stacks, log lines) is what any of them showed.
+//! start of their root; what is ordinary (coverage, states, stacks, log lines) is what any of them showed.
 //!
 //! Called by learning. It draws nothing and decides on no share: that is the scheduler's.
 
@@ -8,7 +8,7 @@ use super::learn::{MAY_FAIL, learning_run, unusable, words};
 use super::options::FuzzError;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
-use super::stage::{add_seed, drawing, info_of, set_options, take_entry, test_stacks};
+use super::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
 use super::{State, StrategyKind};
 use crate::search::Bounds;
 use crate::search::children::serving_since;
@@ -18,7 +18,7 @@ use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
 use libafl_bolts::ToSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use warren_feedback::{Judge, KnownSlots, coverage::slots_set};
+use warren_feedback::{Judge, KnownSlots, KnownStates, coverage::slots_set};
 use warren_model::{FaultSequence, StartState};
 
 /// What the fault-free run in the observers shows is ordinary from now on.
@@ -39,6 +39,9 @@ pub(super) fn take_in<E>(
     state
         .metadata_or_insert_with(KnownSlots::new)
         .learn(observers.0.to_slice());
+    state
+        .metadata_or_insert_with(KnownStates::default)
+        .learn(run.states());
     session.fault_free_stacks.extend(test_stacks(run.trace()));
 }
 
@@ -77,7 +80,7 @@ where
         StrategyKind::RandomPoints => {}
         StrategyKind::CrashFuzz | StrategyKind::Warren => {
             let info = info_of(state, id)?;
-            let shape = executor.shape().clone();
+            let shape = shape(session, executor);
             let drawing = drawing(session, executor, &shape);
             let stacks = session.fault_free_stacks.clone();
             let id = usize::from(id) as u64;
@@ -88,6 +91,7 @@ where
                 run.trace(),
                 Bounds::of(run.product()),
                 &info,
+                None,
                 &drawing,
                 &stacks,
             )?;

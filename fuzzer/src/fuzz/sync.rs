@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use warren_feedback::libafl_module::matched_id;
-use warren_feedback::{KnownSlots, MatchedSequences};
+use warren_feedback::{KnownSlots, KnownStates, MatchedSequences};
 use warren_model::{FaultId, FaultSequence, RunRecord, StartState, ids::fnv1a};
 
 /// An instance that told nothing for so long (ms of our fuzzing) has no share of the common children any more. Longer than any
@@ -60,6 +60,7 @@ pub struct Taken {
     pub tested: Vec<u64>,
     pub matched: Vec<u64>,
     pub slots: Vec<u32>,
+    pub states: Vec<u32>,
     pub kept: Vec<KeptThere>,
     pub findings: Vec<String>,
     /// This kept run of its was taken over.
@@ -226,6 +227,10 @@ impl Session {
                 slots: (0..size)
                     .filter(|s| known.is_some_and(|k| k.contains(*s as usize)))
                     .collect(),
+                states: metadata
+                    .get::<KnownStates>()
+                    .map(|k| k.all().collect())
+                    .unwrap_or_default(),
                 matched: metadata
                     .get::<MatchedSequences>()
                     .map(|m| m.ids.iter().copied().collect())
@@ -245,9 +250,9 @@ impl Session {
         self.commit(state)
     }
 
-    /// Whose children it enumerates: a strategy that draws without a queue tests none of them.
+    /// Whose children it enumerates: a strategy that draws without a queue tests none of them, and with options drawn by itself not all.
     fn roots(&self) -> Vec<u64> {
-        if !self.options.strategy.has_queue() {
+        if !self.options.strategy.has_queue() || self.swarm.is_some() {
             return Vec::new();
         }
         (0..self.learnt.roots)
@@ -285,6 +290,7 @@ impl Session {
             }
         }
         told.slots.extend(&news.slots);
+        told.states.extend(&news.states);
         told.matched.extend(&news.matched);
         told.fault_ids
             .extend(news.queue.iter().filter_map(|c| match c {
@@ -426,6 +432,7 @@ impl Session {
                     taken.matched.extend(told.matched);
                     taken.kept.extend(told.kept);
                     taken.findings.extend(told.findings);
+                    taken.states.extend(told.states);
                     fault_ids.extend(told.fault_ids);
                     let fits = |s: &u32| same_map && (*s as usize) < self.map_size;
                     taken.slots.extend(told.slots.into_iter().filter(fits));
@@ -478,6 +485,9 @@ impl Session {
         let slots = state.metadata_or_insert_with(KnownSlots::new);
         // Those that do not fit were left out.
         let _ = learn_slots(slots, self.map_size, &taken.slots);
+        state
+            .metadata_or_insert_with(KnownStates::default)
+            .learn(&taken.states);
         if !fault_ids.is_empty() {
             state.metadata_mut::<Queue>()?.know(fault_ids);
         }

@@ -3,7 +3,7 @@
 
 use super::State;
 use super::drive::Drive;
-use super::kept::{add_seed, drawing, park, test_stacks};
+use super::kept::{add_seed, drawing, park, shape, test_stacks};
 use super::options::FuzzError;
 use super::session::Session;
 use super::sync::Taken;
@@ -106,7 +106,7 @@ impl Session {
             total_ms: run.record.times.total,
             ..KeptInfo::default()
         };
-        let shape = executor.shape().clone();
+        let shape = shape(self, executor);
         let drawing = drawing(self, executor, &shape);
         add_seed(
             state,
@@ -115,6 +115,7 @@ impl Session {
             &run.trace,
             run.bounds,
             &info,
+            None,
             &drawing,
             &stacks,
         )?;

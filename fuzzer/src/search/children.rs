@@ -136,6 +136,8 @@ pub struct Drawing<'a> {
     pub faults: FaultSet,
     /// `drop`, or `throw` where the slot has no kernel rules.
     pub how: CutHow,
+    /// Of the crashes that children are: `process`, unless a swarm drew `machine`.
+    pub style: CrashStyle,
     /// The campaign's seed: decides drawn splits and bridges.
     pub salt: u64,
     /// Of `warren`; all off for other strategies.
@@ -337,7 +339,7 @@ impl Seed<'_> {
         Some(match fault {
             ChildFault::Crash => Fault::Crash {
                 who: Who::Node(nodes.get(s)?.clone()),
-                style: CrashStyle::Process,
+                style: drawing.style,
             },
             ChildFault::Reboot(dead) => Fault::Reboot {
                 who: Who::Node(nodes.get(usize::from(dead))?.clone()),

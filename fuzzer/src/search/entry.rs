@@ -2,6 +2,7 @@
 //! saved with a campaign's state or parked in a file; changed by the queue alone.
 
 use super::children::ClassKey;
+use super::energy::Alike;
 use super::pick::Pick;
 use super::strata::Stratum;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,7 @@ pub struct Entry {
     pub(super) faults: usize,
     pub(super) time_ms: u64,
     pub(super) coverage: u64,
+    pub(super) alike: Option<Alike>,
     pub(super) kept_at: u64,
     pub(super) classes: Vec<Class>,
     pub(super) retries: Vec<Retry>,
@@ -89,4 +91,6 @@ pub struct Kept {
     pub faults: usize,
     pub time_ms: u64,
     pub coverage: u64,
+    /// What its last fault met; none where energy is off, and of a run without faults.
+    pub alike: Option<Alike>,
 }

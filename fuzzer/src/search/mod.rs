@@ -1,10 +1,11 @@
 //! What to run next: strategies over kept runs, as pure values (docs/search.md has formula, table and reasons).
 //!
 //! `crashfuzz` is CrashFuzz's algorithm with lazy classes instead of a queue of children; `random_points` is its baseline.
-//! `warren` is crashfuzz's queue with parts that can be switched off: `shapes`, `havoc`, `strata`, `symmetry`.
+//! `warren` is crashfuzz's queue with parts that can be switched off: `shapes`, `havoc`, `strata`, `symmetry`, `state`, `energy`, `swarm`.
 //! Nothing here runs a cluster or opens a file; `scheduler` is the thin LibAFL side.
 
 pub mod children;
+pub mod energy;
 pub mod entry;
 pub mod halving;
 pub mod havoc;
@@ -19,15 +20,18 @@ pub mod shapes;
 #[cfg(test)]
 pub mod sim;
 pub mod strata;
+pub mod swarm;
 pub mod symmetry;
 #[cfg(test)]
 mod tests;
 pub mod warren;
 
 pub use children::{ChildFault, ClassKey, CutForm, Drawing, Seed, SeedClasses};
+pub use energy::Alike;
 pub use queue::{Pick, Queue, Why};
 pub use rand::XoRand;
 pub use scheduler::{NextRun, SearchScheduler};
 pub use score::{Averages, ScoreInput, score};
 pub use strata::Bounds;
-pub use warren::{Origin, Parts, Turn, Warren, Without};
+pub use swarm::Swarm;
+pub use warren::{Origin, Parts, Shares, Turn, Warren, Without};

@@ -5,6 +5,7 @@
 //! journal keeps: the same changes applied to the same queue give the same queue, order included.
 
 use super::children::SeedClasses;
+use super::energy::{self, Alike};
 use super::entry::Retry;
 pub use super::entry::{Class, Entry, Kept};
 use super::halving;
@@ -14,7 +15,7 @@ use super::score::{Averages, ScoreInput, score};
 use super::strata::Stratum;
 use libafl_bolts::rands::Rand;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use warren_model::{FaultId, StackId};
 
 /// Most classes in memory (32 bytes each); beyond it the seed runs of lowest score are parked in files.
@@ -36,6 +37,8 @@ pub struct Queue {
     parked: Vec<Parked>,
     /// Seed run and fault id of each child that was taken and has no result yet: several, with slots side by side.
     running: Vec<(u64, FaultId)>,
+    /// How many runs were kept whose last fault met this.
+    alike: BTreeMap<u64, u64>,
     /// Since they were last taken away; no part of what is saved.
     #[serde(skip)]
     changes: Vec<Change>,
@@ -113,6 +116,9 @@ impl Queue {
         self.kept += 1;
         self.time_sum += kept.time_ms;
         self.coverage_sum += kept.coverage;
+        if let Some(alike) = kept.alike {
+            *self.alike.entry(alike.id).or_default() += 1;
+        }
         if classes.is_empty() {
             return;
         }
@@ -122,6 +128,7 @@ impl Queue {
             faults: kept.faults,
             time_ms: kept.time_ms,
             coverage: kept.coverage,
+            alike: kept.alike,
             kept_at: self.picks,
             classes,
             retries: Vec::new(),
@@ -427,8 +434,16 @@ impl Queue {
         };
         self.entries
             .iter()
-            .map(|e| score(of(e), averages))
+            .map(|e| self.left(e.alike, score(of(e), averages)))
             .collect()
+    }
+
+    /// What energy leaves of a score.
+    fn left(&self, alike: Option<Alike>, score: u64) -> u64 {
+        match alike.filter(|a| a.loses) {
+            Some(a) => energy::left(score, self.alike.get(&a.id).copied().unwrap_or(1)),
+            None => score,
+        }
     }
 
     fn belongs(&self, entry: &Entry, class: &Class, pool: Why) -> bool {

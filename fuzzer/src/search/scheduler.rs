@@ -2,7 +2,7 @@
 //! the stage that runs it. An exhausted queue is `Error::Empty`, which the loop turns into a normal end.
 
 use super::queue::{Pick, Queue};
-use super::warren::{Parts, Turn, Warren};
+use super::warren::{Parts, Shares, Turn, Warren};
 use crate::fuzz::StrategyKind;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::schedulers::Scheduler;
@@ -33,17 +33,19 @@ libafl_bolts::impl_serdeany!(NextRun);
 pub struct SearchScheduler {
     strategy: StrategyKind,
     parts: Parts,
+    shares: Shares,
     cold_share: f64,
 }
 
 impl SearchScheduler {
-    /// A scheduler for a strategy with these parts; so large a share of the picks starts cold. Its state is the metadata [`Queue`],
+    /// A scheduler for a strategy with these parts, which have these shares of the turns; so large a share of the picks starts cold. Its state is the metadata [`Queue`],
     /// [`Warren`] and [`NextRun`].
     #[must_use]
-    pub fn new(strategy: StrategyKind, parts: Parts, cold_share: f64) -> Self {
+    pub fn new(strategy: StrategyKind, parts: Parts, shares: Shares, cold_share: f64) -> Self {
         SearchScheduler {
             strategy,
             parts,
+            shares,
             cold_share,
         }
     }
@@ -55,7 +57,7 @@ impl SearchScheduler {
         let warren = state.metadata_map().get::<Warren>().cloned();
         warren
             .unwrap_or_default()
-            .turn(self.parts, state.rand_mut())
+            .turn(self.parts, self.shares, state.rand_mut())
     }
 }
 

@@ -21,6 +21,7 @@ fn drawing(shape: &ClusterShape, faults: FaultSet) -> Drawing<'_> {
         shape,
         faults,
         how: CutHow::Drop,
+        style: warren_model::CrashStyle::Process,
         salt: 5,
         parts: Parts::NONE,
     }
@@ -285,6 +286,7 @@ fn queue_of(sim: &Sim) -> (Queue, u64) {
             faults: 0,
             time_ms: 2000,
             coverage: 30,
+            alike: None,
         },
         &classes,
         |_| false,
@@ -386,6 +388,7 @@ fn recovery_comes_second_and_siblings_third() {
         faults: 0,
         time_ms: 2000,
         coverage: 30,
+        alike: None,
     };
     let mut queue = Queue::default();
     // Everything was tested once through another seed run.
@@ -536,6 +539,7 @@ fn a_share_of_the_picks_starts_cold_while_there_are_both() {
                 faults: 0,
                 time_ms: 1000,
                 coverage: 100,
+                alike: None,
             };
             queue.add(kept, &classes, |_| false);
         }

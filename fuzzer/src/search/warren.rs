@@ -1,5 +1,5 @@
 //! What `--strategy warren` adds to the queue: its parts, each a switch, and the turns they take. Plain values, kept whole in every
-//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata and symmetry have a file each.
+//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata, symmetry, energy and swarm have a file each, state novelty is feedback's (`states`).
 
 use super::rand::chance;
 use libafl_bolts::rands::Rand;
@@ -15,15 +15,22 @@ pub struct Parts {
     pub havoc: bool,
     pub strata: bool,
     pub symmetry: bool,
+    pub state: bool,
+    pub energy: bool,
+    /// Where it is asked for (`--swarm`).
+    pub swarm: bool,
 }
 
 impl Parts {
-    /// `warren` as it is meant.
+    /// Every part there is.
     pub const ALL: Parts = Parts {
         shapes: true,
         havoc: true,
         strata: true,
         symmetry: true,
+        state: true,
+        energy: true,
+        swarm: true,
     };
     /// What every other strategy has.
     pub const NONE: Parts = Parts {
@@ -31,22 +38,34 @@ impl Parts {
         havoc: false,
         strata: false,
         symmetry: false,
+        state: false,
+        energy: false,
+        swarm: false,
     };
 
-    fn each(&self) -> [(&'static str, bool); 4] {
+    /// Name and switch of each.
+    fn each(&mut self) -> [(&'static str, &mut bool); 7] {
         [
-            ("shapes", self.shapes),
-            ("havoc", self.havoc),
-            ("strata", self.strata),
-            ("symmetry", self.symmetry),
+            ("shapes", &mut self.shapes),
+            ("havoc", &mut self.havoc),
+            ("strata", &mut self.strata),
+            ("symmetry", &mut self.symmetry),
+            ("state", &mut self.state),
+            ("energy", &mut self.energy),
+            ("swarm", &mut self.swarm),
         ]
+    }
+
+    fn names() -> String {
+        Parts::ALL.to_string().replace(',', ", ")
     }
 }
 
 /// Those that are on.
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on = self.each().into_iter().filter(|(_, on)| *on);
+        let mut parts = *self;
+        let on = parts.each().into_iter().filter(|(_, on)| **on);
         let on: Vec<&str> = on.map(|(name, _)| name).collect();
         f.write_str(if on.is_empty() { "none" } else { "" })?;
         f.write_str(&on.join(","))
@@ -63,20 +82,13 @@ impl FromStr for Without {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = Parts::ALL;
         for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
-            match word {
-                "shapes" => parts.shapes = false,
-                "havoc" => parts.havoc = false,
-                "strata" => parts.strata = false,
-                "symmetry" => parts.symmetry = false,
-                other => {
-                    return Err(format!(
-                        "`{other}` is none of shapes, havoc, strata, symmetry"
-                    ));
-                }
+            match parts.each().into_iter().find(|(name, _)| *name == word) {
+                Some((_, on)) => *on = false,
+                None => return Err(format!("`{word}` is none of {}", Parts::names())),
             }
         }
         if parts == Parts::ALL {
-            return Err("name at least one of shapes, havoc, strata, symmetry".into());
+            return Err(format!("name at least one of {}", Parts::names()));
         }
         Ok(Without(parts))
     }
@@ -136,6 +148,22 @@ const MOST: f64 = 0.4;
 /// The share of havoc.
 pub const HAVOC: f64 = 0.2;
 
+/// What shapes and havoc have of the turns: shapes at the start, havoc always.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shares {
+    pub shapes: f64,
+    pub havoc: f64,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Shares {
+            shapes: SHAPES,
+            havoc: HAVOC,
+        }
+    }
+}
+
 impl Recent {
     fn count(&mut self, found: bool) {
         self.tried += 1;
@@ -165,24 +193,22 @@ pub struct Warren {
 libafl_bolts::impl_serdeany!(Warren);
 
 impl Warren {
-    /// Of the picks, those that are shapes: 0.2 x the shapes' rate of finds / that of the queue's children, from 0.05 to 0.4.
+    /// Of the picks, those that are shapes: their share at the start x their rate of finds / that of the queue's children, from 0.05
+    /// to 0.4.
     #[must_use]
-    pub fn share_of_shapes(&self) -> f64 {
+    pub fn share_of_shapes(&self, at_start: f64) -> f64 {
         let ratio = self.recent_shapes.rate() / self.recent_children.rate();
-        (SHAPES * ratio).clamp(LEAST, MOST)
+        (at_start * ratio).clamp(LEAST, MOST)
     }
 
     /// Whose turn it is. Draws nothing where the parts leave no choice: other strategies' random numbers stay as they were.
-    pub fn turn(&self, parts: Parts, rand: &mut impl Rand) -> Turn {
-        if parts.shapes && chance(rand, self.share_of_shapes()) {
+    pub fn turn(&self, parts: Parts, shares: Shares, rand: &mut impl Rand) -> Turn {
+        let of_shapes = self.share_of_shapes(shares.shapes);
+        if parts.shapes && chance(rand, of_shapes) {
             return Turn::Shape;
         }
-        let taken = if parts.shapes {
-            self.share_of_shapes()
-        } else {
-            0.0
-        };
-        if parts.havoc && chance(rand, HAVOC / (1.0 - taken)) {
+        let taken = if parts.shapes { of_shapes } else { 0.0 };
+        if parts.havoc && chance(rand, shares.havoc / (1.0 - taken)) {
             return Turn::Havoc;
         }
         Turn::Child
@@ -224,13 +250,15 @@ mod tests {
     #[test]
     fn switches() {
         for (text, want) in [
-            ("shapes", Ok("havoc,strata,symmetry")),
-            ("shapes, havoc", Ok("strata,symmetry")),
-            ("shapes,havoc,strata,symmetry", Ok("none")),
+            ("shapes", Ok("havoc,strata,symmetry,state,energy,swarm")),
+            ("shapes, havoc", Ok("strata,symmetry,state,energy,swarm")),
+            ("state", Ok("shapes,havoc,strata,symmetry,energy,swarm")),
+            (
+                "shapes,havoc,strata,symmetry,state,energy,swarm",
+                Ok("none"),
+            ),
             ("", Err("at least one")),
-            ("state", Err("`state` is none of")),
-            ("energy", Err("`energy`")),
-            ("swarm", Err("`swarm`")),
+            ("best", Err("`best` is none of shapes, havoc,")),
             ("havoc,best", Err("`best`")),
         ] {
             match (text.parse::<Without>(), want) {
@@ -239,25 +267,28 @@ mod tests {
                 (got, _) => panic!("{text}: {got:?}"),
             }
         }
-        assert_eq!(Parts::ALL.to_string(), "shapes,havoc,strata,symmetry");
+        assert_eq!(
+            Parts::ALL.to_string(),
+            "shapes,havoc,strata,symmetry,state,energy,swarm"
+        );
     }
 
     #[test]
     fn the_share_follows_what_is_found() {
         let mut w = Warren::default();
-        assert!((w.share_of_shapes() - SHAPES).abs() < 1e-9);
+        assert!((w.share_of_shapes(SHAPES) - SHAPES).abs() < 1e-9);
         let shape = Origin::Shape("x".into());
         for _ in 0..300 {
             w.tested(&shape, true, false);
             w.tested(&Origin::Ordinary, true, true);
         }
-        assert!((w.share_of_shapes() - LEAST).abs() < 1e-9);
+        assert!((w.share_of_shapes(SHAPES) - LEAST).abs() < 1e-9);
         // Within a few hundred tries the tide may turn.
         for _ in 0..600 {
             w.tested(&shape, true, true);
             w.tested(&Origin::Ordinary, true, false);
         }
-        assert!((w.share_of_shapes() - MOST).abs() < 1e-9);
+        assert!((w.share_of_shapes(SHAPES) - MOST).abs() < 1e-9);
         assert_eq!((w.shapes["x"].tried, w.shapes["x"].found), (900, 600));
     }
 
@@ -268,7 +299,7 @@ mod tests {
             let mut rand = XoRand::new(4);
             let mut n = [0; 3];
             for _ in 0..10_000 {
-                n[w.turn(parts, &mut rand) as usize] += 1;
+                n[w.turn(parts, Shares::default(), &mut rand) as usize] += 1;
             }
             n
         };
@@ -282,7 +313,7 @@ mod tests {
         assert!(shape == 0 && near(havoc, 0.2));
         assert_eq!(of(Parts::NONE), [10_000, 0, 0]);
         let mut rand = XoRand::new(4);
-        w.turn(Parts::NONE, &mut rand);
+        w.turn(Parts::NONE, Shares::default(), &mut rand);
         assert_eq!(rand.next(), XoRand::new(4).next(), "nothing was drawn");
     }
 

@@ -251,6 +251,7 @@ mod tests {
             shape: &shape,
             faults: crate::fuzz::FaultSet::default(),
             how: warren_model::CutHow::Drop,
+            style: warren_model::CrashStyle::Process,
             salt: 1,
             parts: crate::search::Parts::NONE,
         };

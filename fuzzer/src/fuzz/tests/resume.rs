@@ -126,6 +126,8 @@ pub(super) fn story(root: &Path) -> Vec<String> {
             "signature",
             "sequences",
             "slots",
+            "states",
+            "new_states",
             "durable",
             "new_coverage",
             "coverage",

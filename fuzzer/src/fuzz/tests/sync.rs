@@ -128,6 +128,8 @@ fn in_turns_no_sequence_is_tested_twice_and_all_is_known_to_both() {
     let slots =
         |w: &Whole| -> BTreeSet<usize> { (0..MAP).filter(|s| w.slots.contains(*s)).collect() };
     assert!(slots(&of_a).is_subset(&slots(&of_b)));
+    assert!(of_a.states.count() > 0);
+    assert!(of_a.states.all().all(|s| of_b.states.contains(s)));
     assert_eq!(
         stat(&dir.path().join("b"), "edges_found"),
         slots(&of_b).len().to_string()

@@ -5,7 +5,7 @@ use super::*;
 use crate::search::havoc::{Op, Parent, changed};
 use crate::search::shapes::{self, Ground};
 use crate::search::strata::Stratum;
-use crate::search::{Warren, symmetry};
+use crate::search::{Alike, Warren, symmetry};
 use std::collections::BTreeMap;
 use warren_model::Shape;
 
@@ -251,6 +251,7 @@ fn strata_are_drawn_evenly_then_classes() {
         faults: 1,
         time_ms: 1000,
         coverage: 9,
+        alike: None,
     };
     queue.add(kept, &classes, |_| false);
     let recovering = |queue: &Queue| {
@@ -269,6 +270,51 @@ fn strata_are_drawn_evenly_then_classes() {
     queue.know(classes.keys().map(|k| k.fault_id()).collect());
     let evenly = recovering(&queue);
     assert!((45..125).contains(&evenly), "{evenly} of 200");
+}
+
+/// Eight runs whose last fault met the same weigh as one, beside one that is like no other.
+#[test]
+fn runs_that_are_alike_share_their_energy() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, set("crash")));
+    let picks = |loses: &[Option<bool>]| -> Vec<usize> {
+        let mut queue = Queue::default();
+        for (id, loses) in (0..).zip(loses) {
+            let kept = Kept {
+                cold: true,
+                seed: id,
+                faults: 1,
+                time_ms: 1000,
+                coverage: 9,
+                alike: loses.map(|loses| Alike { id: 5, loses }),
+            };
+            queue.add(kept, &classes, |_| false);
+        }
+        // What comes back from a file is as it was.
+        let bytes = postcard::to_allocvec(&queue).unwrap();
+        let queue: Queue = postcard::from_bytes(&bytes).unwrap();
+        let first = |salt| queue.clone().pick(&mut XoRand::new(salt), 1.0).unwrap();
+        let mut of = vec![0; loses.len()];
+        for salt in 0..450 {
+            of[first(salt).seed as usize] += 1;
+        }
+        of
+    };
+    let [mut none, mut all, mut one_has_more] = [vec![None; 9], vec![Some(true); 9], vec![]];
+    // (of the last one, of 450; within four standard deviations)
+    assert!((25..80).contains(&picks(&none)[8]), "a ninth each");
+    all[8] = None;
+    assert!((180..270).contains(&picks(&all)[8]), "half of all");
+    // One that showed something new beside keeps what it has, and the others lose by it.
+    one_has_more.extend_from_slice(&all[..8]);
+    one_has_more.push(Some(false));
+    let of = picks(&one_has_more);
+    assert!((190..285).contains(&of[8]), "nine of seventeen: {of:?}");
+    none.truncate(1);
+    all.truncate(1);
+    assert_eq!(picks(&none), picks(&all), "alone it loses nothing");
 }
 
 #[test]

@@ -1,0 +1,47 @@
+//! Energy: what is left of the score of a run that was kept for its last fault alone, when others like it were kept. A factor of the
+//! queue's draw in `warren`; the score itself (`score`) knows nothing of it. What makes two runs alike is feedback's (`states`).
+
+use serde::{Deserialize, Serialize};
+
+/// No run has less than this part of its score: the calm of a system may hide what no state shows.
+pub const LEAST: u64 = 16;
+
+/// What the last fault of a kept run met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alike {
+    /// Equal for runs that are alike.
+    pub id: u64,
+    /// The run showed nothing new beside.
+    pub loses: bool,
+}
+
+/// A score after so many alike were kept, the run itself among them: all those that lose together weigh about as much as one.
+#[must_use]
+pub fn left(score: u64, kept: u64) -> u64 {
+    (score / kept.clamp(1, LEAST)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows `| kept | score | left |` of docs/search.md.
+    #[test]
+    fn table_of_the_docs() {
+        let docs = include_str!("../../../docs/search.md");
+        let rows: Vec<Vec<u64>> = docs
+            .lines()
+            .skip_while(|l| !l.starts_with("<!-- energy table"))
+            .take_while(|l| !l.starts_with("<!-- end"))
+            .filter_map(|l| {
+                let cells = l.split('|').map(str::trim).filter(|c| !c.is_empty());
+                cells.map(|c| c.parse().ok()).collect::<Option<Vec<u64>>>()
+            })
+            .filter(|r| !r.is_empty())
+            .collect();
+        assert!(rows.len() >= 6, "the docs have {} rows", rows.len());
+        for r in rows {
+            assert_eq!(left(r[1], r[0]), r[2], "{r:?}");
+        }
+    }
+}
