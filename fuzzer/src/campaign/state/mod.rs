@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 use warren_model::ids::fnv1a;
 
 /// Version of checkpoint and journal.
-pub const STATE_VERSION: u8 = 8;
+pub const STATE_VERSION: u8 = 6;
 const MAGIC: &[u8; 7] = b"WARNCKP";
 const LEVEL: i32 = 3;
 
@@ -294,7 +294,7 @@ mod tests {
         };
         for (at, byte, part) in [
             (0, b'x', "WARNCKP"),
-            (7, b'9', "version 9, this program reads 8"),
+            (7, b'9', "version 9, this program reads 6"),
             (whole.len() - 1, 0x55, "checksum"),
         ] {
             let mut bytes = whole.clone();
