@@ -112,6 +112,35 @@ fn whoever_vanishes_is_found_again_and_nonsense_is_survived() {
     drop((first, second));
 }
 
+/// The broker between the two has a proxy that it made when it connected, and one that its listener made: LLMP must not take them for one client.
+#[test]
+fn a_broker_passes_on_what_it_hears() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = ["left", "middle", "right"].map(|name| dir.path().join(name));
+    for (out, name) in out.iter().zip(["a", "b", "c"]) {
+        tell(out, name, &format!("begin {name}"));
+    }
+    let (left, middle) = (port(), port());
+    let (one, said_one) = broker(&out[0], "1", left, None);
+    let listens = |said: &Said| {
+        soon("it listens", &[said], || {
+            let said = said.lock().unwrap();
+            said.iter().any(|l| l.contains("listens on"))
+        });
+    };
+    listens(&said_one);
+    let (two, said_two) = broker(&out[1], "1", middle, Some(left));
+    listens(&said_two);
+    let (three, said_three) = broker(&out[2], "1", port(), Some(middle));
+    soon("all hear all", &[&said_one, &said_two, &said_three], || {
+        ["a", "b", "c"].iter().all(|name| {
+            let texts = out.each_ref().map(|out| text(out, name));
+            texts.iter().all(|t| *t == format!("begin {name}\n"))
+        })
+    });
+    drop((one, two, three));
+}
+
 #[test]
 fn another_campaign_is_refused_with_its_difference() {
     let dir = tempfile::tempdir().unwrap();

@@ -116,3 +116,29 @@ pub fn main() -> i32 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn what_is_asked_for_and_what_is_refused() {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let mut options = FuzzOptions::new("toy", std::path::PathBuf::from("out"));
+        let none = asked(&options, None, loopback, None).unwrap();
+        assert_eq!(none, None);
+        let e = asked(&options, None, loopback, Some("h:1")).unwrap_err();
+        assert!(e.to_string().contains("-M or -S"), "{e}");
+        options.kind = InstanceKind::Secondary;
+        let config = asked(&options, None, loopback, Some("h:1"))
+            .unwrap()
+            .unwrap();
+        assert_eq!(config.listen, SocketAddr::new(loopback, 0));
+        assert_eq!(config.remote.as_deref(), Some("h:1"));
+        let taken = TcpListener::bind((loopback, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let e = asked(&options, Some(port), loopback, None).unwrap_err();
+        assert!(e.to_string().contains("choose another port"), "{e}");
+    }
+}
