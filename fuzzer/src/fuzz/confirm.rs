@@ -403,11 +403,8 @@ fn stand(
         "  story:     {}",
         session.folder.finding(number).display()
     ));
-    let durable = seen.failure.stage == Stage::Durable;
-    let reproduce = session.folder.reproduce(&path, durable);
+    let (reproduce, minimise) = commands(session, seen, number, &path);
     session.say(format!("  reproduce: {reproduce}"));
-    let small = session.folder.finding(number).join("min.toml");
-    let minimise = session.folder.minimise(&path, &small, durable);
     session.say(format!("  minimise:  {minimise}"));
     session.find(
         if seen.failure.kind == FailureKind::Hang {
@@ -425,6 +422,16 @@ fn stand(
         });
     }
     Ok(path)
+}
+
+/// The commands that show a finding again and that make it smaller.
+fn commands(session: &Session, seen: &Seen, number: u64, path: &Path) -> (String, String) {
+    let durable = seen.failure.stage == Stage::Durable;
+    let small = session.folder.finding(number).join("min.toml");
+    (
+        session.folder.reproduce(path, durable),
+        session.folder.minimise(path, &small, durable),
+    )
 }
 
 /// The rate of a finding that stood before it was replayed.
@@ -467,15 +474,15 @@ fn write_story(
     rate: &str,
 ) -> Result<(), FuzzError> {
     let kept = session.findings.iter().find(|f| f.number == number);
+    let (reproduce, minimise) = commands(session, seen, number, path);
     let text = FindingText {
         number,
         signature: seen.failure.signature.clone(),
         confirmed: rate.to_owned(),
         k: kept.map_or(0, |f| f.k),
         n: kept.map_or(0, |f| f.n),
-        reproduce: session
-            .folder
-            .reproduce(path, seen.failure.stage == Stage::Durable),
+        reproduce,
+        minimise,
         file: path.display().to_string(),
         strategy: session.options.strategy.to_string(),
         why: seen.why.clone(),

@@ -243,6 +243,19 @@ fn resume<E: Drive>(
         session.findings.len(),
         session.clock.fuzz_time().as_secs()
     ));
+    if session.options.minimize {
+        // What was cut off is not taken up by itself (`minimise.rs`): say so, and where the command is.
+        for f in &session.findings {
+            let folder = session.folder.finding(f.number);
+            if !folder.join("minimised.toml").exists() {
+                session.say(format!(
+                    "  finding {:06} is not minimised: its command is in {}",
+                    f.number,
+                    folder.join("evidence.txt").display()
+                ));
+            }
+        }
+    }
     Ok(())
 }
 

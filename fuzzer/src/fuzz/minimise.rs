@@ -99,9 +99,10 @@ where
     }
     let (k, n) = m.result();
     session.say(format!(
-        "  minimised: faults {} -> {}, shows in {k} of {n}, {} runs{}: {}",
+        "  minimised: faults {} -> {}, shows in {k} of {n}{}, {} runs{}: {}",
         wanted.sequence.faults.len(),
         m.best().candidate.sequence.faults.len(),
+        report::since(&m),
         m.spent(),
         if through { "" } else { " (cut off)" },
         out.display()

@@ -248,7 +248,9 @@ pub enum FuzzError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("{path}: {why}")]
+    #[error(
+        "{path}: {why}\n  begin anew with another -o; what was found stays readable, and -i takes its queue/ and crashes/ as seeds"
+    )]
     Format { path: PathBuf, why: String },
     /// The cluster could not be run at all, or never gave a usable fault-free run.
     #[error("{0}")]
@@ -286,9 +288,11 @@ fn remedy(e: &std::io::Error) -> &'static str {
     use std::io::ErrorKind as K;
     match e.kind() {
         K::StorageFull | K::QuotaExceeded => "\n  free space or choose another folder with -o",
-        K::PermissionDenied | K::ReadOnlyFilesystem | K::NotADirectory | K::AlreadyExists => {
-            "\n  choose another folder with -o"
-        }
+        K::PermissionDenied
+        | K::ReadOnlyFilesystem
+        | K::NotADirectory
+        | K::NotFound
+        | K::AlreadyExists => "\n  choose another folder with -o",
         _ => "",
     }
 }

@@ -65,6 +65,10 @@ pub fn text(f: &Finding) -> String {
         &shortened(&f.timeline).join("\n"),
     );
     section(&mut out, "reproduce", &reproduce(f).join("\n"));
+    let minimise = f.sheet.as_ref().map(|s| s.found.minimise.as_str());
+    if let Some(command) = minimise.filter(|c| !c.is_empty()) {
+        section(&mut out, "minimise", command);
+    }
     section(
         &mut out,
         &format!("files in {}", f.folder.display()),

@@ -23,22 +23,13 @@ pub fn left(score: u64, kept: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::docs_table;
     use super::*;
 
     /// Rows `| kept | score | left |` of docs/search.md.
     #[test]
     fn table_of_the_docs() {
-        let docs = include_str!("../../../docs/search.md");
-        let rows: Vec<Vec<u64>> = docs
-            .lines()
-            .skip_while(|l| !l.starts_with("<!-- energy table"))
-            .take_while(|l| !l.starts_with("<!-- end"))
-            .filter_map(|l| {
-                let cells = l.split('|').map(str::trim).filter(|c| !c.is_empty());
-                cells.map(|c| c.parse().ok()).collect::<Option<Vec<u64>>>()
-            })
-            .filter(|r| !r.is_empty())
-            .collect();
+        let rows = docs_table::rows("energy");
         assert!(rows.len() >= 6, "the docs have {} rows", rows.len());
         for r in rows {
             assert_eq!(left(r[1], r[0]), r[2], "{r:?}");

@@ -5,6 +5,8 @@
 //! Nothing here runs a cluster or opens a file; `scheduler` is the thin LibAFL side.
 
 pub mod children;
+#[cfg(test)]
+mod docs_table;
 pub mod energy;
 pub mod entry;
 pub mod halving;

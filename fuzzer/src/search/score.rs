@@ -103,25 +103,13 @@ pub fn faults_factor(faults: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::docs_table;
     use super::*;
 
     /// Rows `| time | mean time | slots | mean slots | rounds | faults | score |` of docs/search.md.
     #[test]
     fn table_of_the_docs() {
-        let docs = include_str!("../../../docs/search.md");
-        let rows: Vec<Vec<u64>> = docs
-            .lines()
-            .skip_while(|l| !l.starts_with("<!-- score table"))
-            .take_while(|l| !l.starts_with("<!-- end"))
-            .filter_map(|l| {
-                l.split('|')
-                    .map(str::trim)
-                    .filter(|c| !c.is_empty())
-                    .map(|c| c.parse().ok())
-                    .collect::<Option<Vec<u64>>>()
-            })
-            .filter(|r| !r.is_empty())
-            .collect();
+        let rows = docs_table::rows("score");
         assert!(rows.len() >= 20, "the docs have {} rows", rows.len());
         for r in rows {
             assert_eq!(r.len(), 7, "{r:?}");

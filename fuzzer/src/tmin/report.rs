@@ -100,14 +100,7 @@ pub fn table(
         &mut out,
         "shows in",
         format!("{gk} of {gn}"),
-        format!(
-            "{k} of {n}{}",
-            if m.replayed() {
-                ""
-            } else {
-                " (when it was kept; not replayed since)"
-            }
-        ),
+        format!("{k} of {n}{}", since(m)),
     );
     row(
         &mut out,
@@ -155,16 +148,27 @@ pub fn table(
     out
 }
 
+/// What its k of n is worth: tries of a candidate end at the first that fails, so until it is replayed the rate says too much.
+#[must_use]
+pub fn since(m: &Minimiser) -> &'static str {
+    if m.replayed() {
+        ""
+    } else {
+        " (when it was kept; not replayed since)"
+    }
+}
+
 /// The result as a file: what it is in comments, then the sequence.
 #[must_use]
 pub fn result_text(m: &Minimiser, from: &str, faults: usize) -> String {
     let best = m.best();
     let (k, n) = m.result();
     let mut head = format!(
-        "# Minimised by `warren tmin` from {}\n# faults {faults} -> {}, signature {}, shows in {k} of {n}, {} runs{}\n",
+        "# Minimised by `warren tmin` from {}\n# faults {faults} -> {}, signature {}, shows in {k} of {n}{}, {} runs{}\n",
         crate::ui::one_line(from),
         best.candidate.sequence.faults.len(),
         m.signature().unwrap_or("?"),
+        since(m),
         m.spent(),
         if m.is_over() { "" } else { ", not finished" }
     );

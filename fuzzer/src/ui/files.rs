@@ -25,6 +25,7 @@ const LINES: usize = 1000;
 pub struct Story {
     pub number: u64,
     pub reproduce: Option<String>,
+    pub minimise: Option<String>,
     pub lines: Vec<String>,
 }
 
@@ -112,13 +113,16 @@ fn story(folder: &Path, number: u64) -> Story {
         Some(text) => text.lines().map(clean).collect(),
         None => vec![format!("{} cannot be read", path.display())],
     };
-    let reproduce = lines
-        .iter()
-        .find_map(|l: &String| l.strip_prefix("reproduce:"))
-        .map(|r| r.trim().to_owned());
+    let told = |what: &str| {
+        let command = lines.iter().find_map(|l: &String| l.strip_prefix(what));
+        command
+            .map(|c| c.trim().to_owned())
+            .filter(|c| !c.is_empty())
+    };
     Story {
         number,
-        reproduce,
+        reproduce: told("reproduce:"),
+        minimise: told("minimise:"),
         lines,
     }
 }
@@ -276,7 +280,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(
             folder.join("evidence.txt"),
-            "finding 1\nreproduce: warren replay x\n",
+            "finding 1\nreproduce: warren replay x\nminimise: warren tmin x\n",
         )
         .unwrap();
         let s = Snapshot {
@@ -293,6 +297,7 @@ mod tests {
         f.refresh(&s, v, t);
         let story = f.story.unwrap();
         assert_eq!(story.reproduce.as_deref(), Some("warren replay x"));
-        assert_eq!(story.lines.len(), 2);
+        assert_eq!(story.minimise.as_deref(), Some("warren tmin x"));
+        assert_eq!(story.lines.len(), 3);
     }
 }

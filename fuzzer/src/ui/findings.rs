@@ -1,4 +1,4 @@
-//! Page 2: the findings that stand, and of the chosen one headline, k of n, folder, reproduce command and evidence. Pure.
+//! Page 2: the findings that stand, and of the chosen one headline, k of n, folder, the two commands and evidence. Pure.
 
 use super::files::Story;
 use super::format::clip;
@@ -129,6 +129,9 @@ fn told(s: &Snapshot, f: &KeptFinding, story: Option<&Story>, p: Palette) -> Vec
         Some(t) => {
             if let Some(r) = &t.reproduce {
                 lines.push(line("reproduce", r.clone(), bold));
+            }
+            if let Some(m) = &t.minimise {
+                lines.push(line("minimise", m.clone(), Style::new()));
             }
             lines.push(Line::default());
             lines.extend(t.lines.iter().map(|l| Line::from(l.clone())));

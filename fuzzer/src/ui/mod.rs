@@ -14,6 +14,7 @@ mod logs;
 mod look;
 mod overview;
 mod queue;
+mod said;
 #[cfg(test)]
 mod samples;
 mod screen;
@@ -34,6 +35,7 @@ use files::Files;
 use keys::{Act, Lengths, Page, View, press};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use said::Said;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -68,16 +70,23 @@ impl Ui {
         let screen = !no_ui && io::stdout().is_terminal() && io::stdin().is_terminal();
         let thread = std::thread::spawn(move || {
             if screen {
-                let shown = catch_unwind(AssertUnwindSafe(|| show(&snapshot, &interrupt, &flag)));
+                let mut said = Said::default();
+                let shown = catch_unwind(AssertUnwindSafe(|| {
+                    show(&snapshot, &interrupt, &flag, &mut said)
+                }));
+                let again = || {
+                    restore_terminal();
+                    print(&said.text());
+                };
                 match shown {
-                    Ok(Shown::Ended) => return,
+                    Ok(Shown::Ended) => return again(),
                     Ok(Shown::Gone) => {
                         // AFL's way: nobody looks any more, so it ends, gracefully. Only the flag: a SIGHUP may have come too.
                         interrupt.hang_up();
                         return;
                     }
                     // A panic, here or of a checker that was caught: its message is on the terminal, the campaign goes on.
-                    Ok(Shown::Lost) | Err(_) => restore_terminal(),
+                    Ok(Shown::Lost) | Err(_) => again(),
                     Ok(Shown::Never(e)) => say(&format!(
                         "warren: no screen on this terminal: {e}; going on with a status line"
                     )),
@@ -120,7 +129,12 @@ enum Shown {
     Never(io::Error),
 }
 
-fn show(snapshot: &SharedSnapshot, interrupt: &Interrupt, end: &AtomicBool) -> Shown {
+fn show(
+    snapshot: &SharedSnapshot,
+    interrupt: &Interrupt,
+    end: &AtomicBool,
+    said: &mut Said,
+) -> Shown {
     let mut terminal = match terminal::take() {
         Ok(t) => t,
         Err(e) => return Shown::Never(e),
@@ -132,8 +146,8 @@ fn show(snapshot: &SharedSnapshot, interrupt: &Interrupt, end: &AtomicBool) -> S
         note: None,
     };
     while !end.load(Ordering::SeqCst) {
-        // The lines are for those who have no screen; drained so that they do not pile up.
-        let _ = snapshot.drain_lines();
+        // There is no room for them here; they come when the terminal is given back.
+        said.take(snapshot.drain_lines());
         match screen.turn(&mut terminal, snapshot, interrupt) {
             Ok(true) => {}
             Ok(false) => return Shown::Lost,
@@ -143,7 +157,7 @@ fn show(snapshot: &SharedSnapshot, interrupt: &Interrupt, end: &AtomicBool) -> S
             }
         }
     }
-    restore_terminal();
+    said.take(snapshot.drain_lines());
     Shown::Ended
 }
 

@@ -265,6 +265,7 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
         story: Some(Story {
             number: 0,
             reproduce: Some("warren replay /out/x".into()),
+            minimise: Some("warren tmin -i /out/x".into()),
             lines: vec!["    key 7 differs".into()],
         }),
         ..Files::default()
@@ -281,6 +282,7 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
                 "k of n : showed again in 2 of 3 replays",
                 "folder : /out/canary/default/findings/000000",
                 "reproduce : warren replay /out/x",
+                "minimise : warren tmin -i /out/x",
                 "key 7 differs",
                 "[2 findings(2)]",
             ],

@@ -38,8 +38,9 @@ fn part() {
     let interrupt = Interrupt::install().unwrap();
     let snapshot = SharedSnapshot::default();
     snapshot.with(|s| *s = busy(Instant::now()));
-    let ui = Ui::start(snapshot, interrupt.clone(), false);
+    let ui = Ui::start(snapshot.clone(), interrupt.clone(), false);
     wait("a first wish to end", || interrupt.asked());
+    snapshot.with(|s| s.lines.push("minimise: by this command".into()));
     match part.as_str() {
         "end" => drop(ui),
         "panic" => panic!("a checker too far"),
@@ -167,7 +168,10 @@ fn between<'a>(text: &'a str, from: &str) -> &'a str {
 fn a_campaign_that_ends_gives_the_terminal_back() {
     let mut t = Terminal::drawn("end", None);
     t.press("\x03");
-    assert_eq!(t.ended().0, 0);
+    let (code, after) = t.ended();
+    assert_eq!(code, 0);
+    // What there was no room for is told now.
+    assert!(after.contains("minimise: by this command"), "{after:?}");
 }
 
 #[test]

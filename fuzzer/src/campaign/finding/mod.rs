@@ -37,6 +37,9 @@ pub struct FindingText {
     pub k: u32,
     pub n: u32,
     pub reproduce: String,
+    /// The command that makes it smaller; not there in folders of older versions.
+    #[serde(default)]
+    pub minimise: String,
     /// The sequence's file in crashes/ or hangs/.
     pub file: String,
     pub strategy: String,
@@ -181,12 +184,13 @@ fn evidence(text: &FindingText, product: &RunProduct, judgement: &Judgement) -> 
     // Writing to a String cannot fail.
     let _ = write!(
         out,
-        "finding {:06}, signature {}\nconfirmed: {}\nreproduce: {}\nfile: {}\nfound by {} (seed {}), run {}, after {} s of fuzzing\nwhy this sequence: {}\n\
+        "finding {:06}, signature {}\nconfirmed: {}\nreproduce: {}\nminimise: {}\nfile: {}\nfound by {} (seed {}), run {}, after {} s of fuzzing\nwhy this sequence: {}\n\
          faults: {} asked, {} injected\n",
         text.number,
         text.signature,
         text.confirmed,
         text.reproduce,
+        text.minimise,
         text.file,
         text.strategy,
         text.campaign_seed,
@@ -289,6 +293,7 @@ mod tests {
             k: 2,
             n: 3,
             reproduce: "warren replay f -n 5".into(),
+            minimise: "warren tmin -i f".into(),
             file: "f".into(),
             strategy: "crashfuzz".into(),
             why: "new fault id".into(),

@@ -147,15 +147,16 @@ fn processes(product: &RunProduct) -> Vec<Row> {
     for i in &record.incarnations {
         let who = format!("{} (process {})", i.node, i.number);
         rows.push((i.spawned_ns, 3, format!("--  {who} launched")));
+        // The role is the last one of its life, so it stands where that ends.
+        let role = i.role.as_ref();
         if let Some(t) = i.ready_ns {
-            let role = i
-                .role
-                .as_ref()
-                .map_or_else(String::new, |r| format!(", last known as {r}"));
+            let lives = role.filter(|_| i.ended_ns.is_none());
+            let role = lives.map_or_else(String::new, |r| format!(" ({r} at the end of the run)"));
             rows.push((t, 3, format!("--  {who} serves{role}")));
         }
         if let Some(t) = i.ended_ns {
-            rows.push((t, 3, format!("--  {who} ended")));
+            let role = role.map_or_else(String::new, |r| format!(", last known as {r}"));
+            rows.push((t, 3, format!("--  {who} ended{role}")));
         }
     }
     for x in &record.exits {
