@@ -54,8 +54,12 @@ fn findings(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
     }
     let mut campaign = false;
     let mut all = Vec::new();
-    let subfolders =
-        folders(dir).map_err(|e| CliError::usage(format!("reading {}: {e}", dir.display())))?;
+    let subfolders = folders(dir).map_err(|e| {
+        CliError::usage(format!(
+            "reading {}: {e}\n  name the folder of a finding, or the one given to `fuzz -o` (default: out/TARGET)",
+            dir.display()
+        ))
+    })?;
     for place in std::iter::once(dir.to_owned()).chain(subfolders) {
         let below = place.join("findings");
         if !below.is_dir() {

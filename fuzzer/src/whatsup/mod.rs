@@ -38,8 +38,12 @@ pub fn run(args: &WhatsupArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// Exit 2, with the folder.
 pub fn found(out: &Path, now: u64) -> Result<Vec<Instance>, CliError> {
-    let all = instances(out, now)
-        .map_err(|e| CliError::usage(format!("reading {}: {e}", out.display())))?;
+    let all = instances(out, now).map_err(|e| {
+        CliError::usage(format!(
+            "reading {}: {e}\n  name the folder given to `fuzz -o` (default: out/TARGET)",
+            out.display()
+        ))
+    })?;
     if all.is_empty() {
         return Err(CliError::usage(format!(
             "{} holds no campaign: no folder in it has a fuzzer_stats or a queue/\n  name the folder given to `fuzz -o` (default: out/TARGET)",
