@@ -85,6 +85,22 @@ fn a_partition_bug_shows_under_throw_too() {
     .expect_code(77);
 }
 
+/// Faults happen on every level, also where there are only plain processes: the crash and reboot of (a).
+#[test]
+fn a_crash_bug_shows_on_every_level() {
+    let _one = cluster();
+    for level in levels() {
+        let level_text = level.to_string();
+        let file = corpus("a-checkpoint-owner.toml");
+        run(
+            warren(&["replay", &file, "-n", "3", "--level", &level_text]),
+            2 * MINUTE,
+        )
+        .expect_code(77);
+        ran_on(level, "canary, bug (a)");
+    }
+}
+
 /// A seed that matches says where; one that does not says what came nearest.
 #[test]
 fn seed_check_says_what_matched_and_what_came_nearest() {
