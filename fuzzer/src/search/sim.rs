@@ -585,6 +585,7 @@ impl<'a> Run<'a> {
             log_marks: Vec::new(),
             broken_lines: Vec::new(),
             collected: Vec::new(),
+            from_prefix: None,
         }
     }
 }
