@@ -131,7 +131,13 @@ where
         .swarm
         .as_ref()
         .map_or_else(Shares::default, Swarm::shares);
-    let scheduler = SearchScheduler::new(o.strategy, o.parts(), shares, session.cold_share());
+    let scheduler = SearchScheduler::new(
+        o.strategy,
+        o.parts(),
+        shares,
+        session.cold_share(),
+        o.starts.in_a_row,
+    );
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
 

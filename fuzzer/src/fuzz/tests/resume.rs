@@ -67,6 +67,7 @@ pub(super) fn small(out: &Path, plan: impl Into<Plan>, runs: u64) -> FuzzOptions
             snapshots: 1,
             cold_share: 0.3,
             required: true,
+            in_a_row: 1,
         },
         ..options(out, strategy, 3, runs)
     }
