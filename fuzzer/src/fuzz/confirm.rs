@@ -24,10 +24,10 @@ use libafl::state::{HasCorpus, HasExecutions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warren_feedback::SavedBugs;
-use warren_model::{Failure, FailureKind, FaultSequence, Stage};
+use warren_model::{Failure, FailureKind, FaultSequence, RunRecord, Stage};
 
 /// Replays of a finding.
-const REPLAYS: u32 = 3;
+pub(super) const REPLAYS: u32 = 3;
 /// Replays in which a liveness failure must show again.
 const NEEDED: u32 = 2;
 
@@ -70,7 +70,7 @@ where
 }
 
 /// Decides on the failing run that is owed a decision, if there is one. Where Ctrl-C ends it, the rest is owed still. With
-/// `--minimize` a finding that stands is then made smaller; that is never owed.
+/// `--minimize` a finding that stands is then made smaller; that is never owed, its folder tells what is left of it.
 ///
 /// # Errors
 /// I/O; the cluster cannot be run any more.
@@ -107,7 +107,7 @@ where
     };
     let wanted = Wanted {
         number,
-        sequence: happened(&seen),
+        sequence: happened(&seen.product.record),
         failure: seen.failure,
     };
     minimise(session, fuzzer, executor, state, manager, &wanted)
@@ -264,7 +264,7 @@ where
     E: HasObservers<Observers = Observers> + Drive,
     Z: ExecutesInput<E, EM, FaultSequence, State>,
 {
-    let sequence = happened(seen);
+    let sequence = happened(&seen.product.record);
     let limit = session.limits.run;
     let durable = seen.failure.stage == Stage::Durable;
     let Owed {
@@ -315,8 +315,7 @@ where
 }
 
 /// The sequence to run again: as it happened; as asked where that is not known.
-fn happened(seen: &Seen) -> FaultSequence {
-    let record = &seen.product.record;
+pub(super) fn happened(record: &RunRecord) -> FaultSequence {
     record
         .matched
         .clone()
@@ -344,7 +343,7 @@ fn save_sequence(
         counts.execs_at_crash = seen.execs;
         counts.saved_crashes - 1
     };
-    let sequence = happened(seen);
+    let sequence = happened(&seen.product.record);
     let name = EntryName {
         id,
         sync: None,

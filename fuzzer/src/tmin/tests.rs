@@ -1,6 +1,7 @@
 //! The machine against made-up oracles: which faults are needed is known, so what must come out is known too.
 
 mod blocked;
+mod killed;
 
 use super::candidate::Best;
 use super::candidate::Candidate;
