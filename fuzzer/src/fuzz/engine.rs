@@ -321,17 +321,13 @@ fn due(session: &Session) -> Option<EndReason> {
         Some(EndReason::Stopped)
     } else if let Some(end) = session.end {
         Some(end)
-    } else if o.max_time.is_some_and(|t| session.clock.here() >= t) {
-        Some(EndReason::TimeLimit)
     } else if o
         .max_sequences
         .is_some_and(|n| session.counts.sequences >= n)
     {
         Some(EndReason::SequenceLimit)
-    } else if o.max_cpu.is_some_and(|t| session.cpu.total() >= t) {
-        Some(EndReason::CpuLimit)
     } else {
-        None
+        session.out_of_time()
     }
 }
 

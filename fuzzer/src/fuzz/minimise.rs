@@ -2,7 +2,7 @@
 //!
 //! Called by confirmation, when nothing about the finding is owed any more, and at the start of a campaign that is resumed, for what a
 //! kill or an end of the campaign cut off or kept from beginning. Its runs count in execs only (role `minimise` in runs.jsonl), each
-//! with its record in the campaign's journal. Ends at its own bound, at -V, at key `n` and at Ctrl-C with the best so far in
+//! with its record in the campaign's journal. Ends at its own bound, at -V and --cpu-seconds, at key `n` and at Ctrl-C with the best so far in
 //! findings/<nnnnnn>/minimised.toml. Refuses hangs.
 //!
 //! A try is in minimised.journal.jsonl before it is in the campaign's record, with its number; a campaign that was killed between
@@ -316,10 +316,9 @@ struct Campaign<'a, E, EM, Z> {
     given_up: bool,
 }
 
-/// Ctrl-C or -V: no run is begun any more.
+/// Ctrl-C or a limit of time: no run is begun any more.
 fn ends(session: &Session) -> bool {
-    let limit = session.options.max_time;
-    session.stopping() || limit.is_some_and(|t| session.clock.here() >= t)
+    session.stopping() || session.out_of_time().is_some()
 }
 
 impl<E, EM, Z> World for Campaign<'_, E, EM, Z>

@@ -184,3 +184,20 @@ fn what_ends_a_campaign_is_made_small_when_it_is_resumed() {
     let after = fs::read_to_string(&journal).unwrap();
     assert!(after.starts_with(&before) && after.ends_with("{\"closed\":\"through\"}\n"));
 }
+
+#[test]
+fn a_budget_of_cpu_time_ends_the_minimising_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = FuzzOptions {
+        max_cpu: Some(Duration::from_millis(1)),
+        ..first(dir.path())
+    };
+    // Enough for one run, which is then decided on.
+    let end = fuzz(sim(), o, nothing());
+    assert_eq!((end.reason, end.findings), (EndReason::CpuLimit, 1));
+    let roles = |l: &&serde_json::Value| l["role"] == "minimise";
+    assert_eq!(lines(&end.folder).iter().filter(roles).count(), 0);
+    // A larger one: it is made smaller now.
+    fuzz(sim(), again(dir.path()), nothing());
+    assert!(end.folder.join("findings/000000/minimised.toml").exists());
+}
