@@ -1,5 +1,7 @@
 //! Making the campaign folder and writing whole files into it.
 
+use super::state;
+use crate::broker::MARK;
 use crate::fuzz::{FuzzError, FuzzOptions};
 use std::fs;
 use std::io::Write;
@@ -26,7 +28,7 @@ const MARKERS: [&str; 6] = [
     "plot_data",
     "runs.jsonl",
     "queue",
-    crate::broker::MARK,
+    MARK,
 ];
 
 impl Folder {
@@ -79,20 +81,31 @@ impl Folder {
     /// Whether a new campaign may and can be written there; for a check before a long set-up. Leaves nothing behind.
     ///
     /// # Errors
-    /// `HoldsCampaign`; I/O with the path when the folder cannot be made or written to.
+    /// As [`Folder::taken`]; I/O with the path when the folder cannot be made or written to.
     pub fn check(out: &Path, instance: &str) -> Result<(), FuzzError> {
         let root = out.join(instance);
-        match Self::marker(&root) {
-            Some(marker) => Err(FuzzError::HoldsCampaign {
-                folder: root,
-                marker: marker.to_owned(),
-            }),
-            None => writable(&root),
+        Self::taken(&root).map_or_else(|| writable(&root), Err)
+    }
+
+    /// Why no campaign may begin in an instance's folder: it holds one, or what is left of one that cannot be gone on with.
+    #[must_use]
+    pub fn taken(root: &Path) -> Option<FuzzError> {
+        let marker = Self::marker(root)?.to_owned();
+        let folder = root.to_owned();
+        // A mirror has another owner, not a lost state.
+        if state::exists(root) || root.join(MARK).exists() {
+            return Some(FuzzError::HoldsCampaign { folder, marker });
         }
     }
 
     /// The instance's folder.
     #[must_use]
+        Some(FuzzError::Usage(format!(
+            "{folder} holds what is left of a campaign ({marker} is there), but not its state (state/checkpoint): it can be neither gone on with nor begun anew there\n  \
+             choose another folder with -o (with -i {queue} its sequences are seeds there), or remove it",
+            folder = folder.display(),
+            queue = root.join("queue").display(),
+        )))
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -315,6 +328,20 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(e.contains("no/"), "{e}");
+        // Without a state: one message, which sends nobody to `-i -`.
+        let text = Folder::check(&options.out, &options.instance)
+            .unwrap_err()
+            .to_string();
+        for part in [
+            "default holds what is left",
+            "queue is there",
+            "another folder with -o",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("-i -"), "{text}");
+        fs::create_dir(folder.root().join("state")).unwrap();
+        fs::write(folder.root().join("state/checkpoint"), "").unwrap();
     }
 
     #[test]
