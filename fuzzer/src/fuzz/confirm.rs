@@ -388,7 +388,7 @@ fn stand(
         n,
     });
     let story = rate.unwrap_or("stands by its evidence, not replayed yet");
-    write_story(session, seen, number, &path, story)?;
+    let (reproduce, minimise) = write_story(session, seen, number, &path, story)?;
     hook::point("finding");
     let headline = crate::campaign::finding::headline(&seen.failure);
     session.say(format!(
@@ -402,7 +402,6 @@ fn stand(
         "  story:     {}",
         session.folder.finding(number).display()
     ));
-    let (reproduce, minimise) = commands(session, seen, number, &path);
     session.say(format!("  reproduce: {reproduce}"));
     session.say(format!("  minimise:  {minimise}"));
     session.find(
@@ -450,7 +449,7 @@ fn rate(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzEr
         "crashes"
     };
     let path = session.folder.root().join(sub).join(name);
-    write_story(session, seen, number, &path, &text)
+    write_story(session, seen, number, &path, &text).map(drop)
 }
 
 fn rate_text(seen: &Seen, k: u32, n: u32) -> String {
@@ -465,13 +464,14 @@ fn rate_text(seen: &Seen, k: u32, n: u32) -> String {
     }
 }
 
+/// Writes the finding's folder; answers the commands that show it again and that make it smaller.
 fn write_story(
     session: &Session,
     seen: &Seen,
     number: u64,
     path: &Path,
     rate: &str,
-) -> Result<(), FuzzError> {
+) -> Result<(String, String), FuzzError> {
     let kept = session.findings.iter().find(|f| f.number == number);
     let (reproduce, minimise) = commands(session, seen, number, path);
     let text = FindingText {
@@ -480,8 +480,8 @@ fn write_story(
         confirmed: rate.to_owned(),
         k: kept.map_or(0, |f| f.k),
         n: kept.map_or(0, |f| f.n),
-        reproduce,
-        minimise,
+        reproduce: reproduce.clone(),
+        minimise: minimise.clone(),
         file: path.display().to_string(),
         strategy: session.options.strategy.to_string(),
         why: seen.why.clone(),
@@ -495,7 +495,8 @@ fn write_story(
         &text,
         &seen.product,
         &seen.judgement,
-    )
+    )?;
+    Ok((reproduce, minimise))
 }
 
 #[cfg(test)]
