@@ -4,6 +4,7 @@
 use super::cpu::spent_before;
 use super::drive::{Drive, Observers};
 use super::learn::learn;
+use super::minimise::take_up;
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
 use super::saved::{Whole, check_resume, identity, read_back};
 use super::session::Session;
@@ -172,17 +173,14 @@ where
     let result = learned.and_then(|()| {
         stages.0.session.begin_fuzzing();
         stages.0.session.begin_telling(&mut state)?;
-        // What a kill or Ctrl-C cut off comes first: a failing run to decide on.
-        stages
-            .0
-            .decide(&mut fuzzer, &mut executor, &mut state, &mut manager)?;
-        run_loop(
-            &mut stages,
-            &mut fuzzer,
-            &mut executor,
-            &mut state,
-            &mut manager,
-        )
+        // What a kill or Ctrl-C cut off comes first: a failing run to decide on, findings to minimise.
+        let (stage, manager) = (&mut stages.0, &mut manager);
+        stage.decide(&mut fuzzer, &mut executor, &mut state, manager)?;
+        let session = &mut stage.session;
+        if session.resumed {
+            take_up(session, &mut fuzzer, &mut executor, &mut state, manager)?;
+        }
+        run_loop(&mut stages, &mut fuzzer, &mut executor, &mut state, manager)
     });
     let session = &mut stages.0.session;
     session.ended = result.as_ref().ok().copied();
@@ -249,19 +247,6 @@ fn resume<E: Drive>(
         session.findings.len(),
         session.clock.fuzz_time().as_secs()
     ));
-    if session.options.minimize {
-        // What was cut off is not taken up by itself (`minimise.rs`): say so, and where the command is.
-        for f in &session.findings {
-            let folder = session.folder.finding(f.number);
-            if !folder.join("minimised.toml").exists() {
-                session.say(format!(
-                    "  finding {:06} is not minimised: its command is in {}",
-                    f.number,
-                    folder.join("evidence.txt").display()
-                ));
-            }
-        }
-    }
     Ok(())
 }
 
@@ -342,17 +327,13 @@ fn due(session: &Session) -> Option<EndReason> {
         Some(EndReason::Stopped)
     } else if let Some(end) = session.end {
         Some(end)
-    } else if o.max_time.is_some_and(|t| session.clock.here() >= t) {
-        Some(EndReason::TimeLimit)
     } else if o
         .max_sequences
         .is_some_and(|n| session.counts.sequences >= n)
     {
         Some(EndReason::SequenceLimit)
-    } else if o.max_cpu.is_some_and(|t| session.cpu.total() >= t) {
-        Some(EndReason::CpuLimit)
     } else {
-        None
+        session.out_of_time()
     }
 }
 
