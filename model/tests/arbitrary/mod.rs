@@ -140,7 +140,7 @@ fn aimed() -> impl Strategy<Value = Fault> {
 pub fn sequence() -> impl Strategy<Value = FaultSequence> {
     let fault_at = prop_oneof![
         4 => (at_point(), fault()).prop_map(|(at, fault)| FaultAt { at, fault }),
-        1 => (prop_oneof![Just(At::AtOnce), node().prop_map(At::Joined)], aimed())
+        1 => (prop_oneof![Just(At::AtOnce), node().prop_map(At::Joined), any::<u32>().prop_map(At::After)], aimed())
             .prop_map(|(at, fault)| FaultAt { at, fault }),
     ];
     let roles = prop::collection::btree_map(node(), "[a-z]{1,8}", 0..3);
