@@ -1,5 +1,6 @@
 //! The assembled fuzzer on the made-up cluster: LibAFL's loop, feedback's judge, the campaign folder; no process anywhere.
 
+mod baselines;
 mod brokers;
 mod measured;
 mod minimise;
