@@ -192,6 +192,7 @@ where
         sequences: session.counts.sequences,
         execs: session.execs(&state),
         findings: session.bugs(),
+        known: session.known.len() as u64,
         hangs: session.counts.saved_hangs,
         folder: session.folder.root().to_owned(),
         fuzz_time: session.clock.fuzz_time(),
@@ -234,6 +235,7 @@ fn resume<E: Drive>(
         sync_file::remove(session.folder.root())?;
         session.redo.told_at = 0;
     }
+    session.known_again();
     session.finds_again();
     // The figures too: nothing that was known is shown as none until the first run ends.
     session.show_figures(state);
@@ -249,7 +251,8 @@ fn resume<E: Drive>(
         // What was cut off is not taken up by itself (`minimise.rs`): say so, and where the command is.
         for f in &session.findings {
             let folder = session.folder.finding(f.number);
-            if !folder.join("minimised.toml").exists() {
+            let known = session.known.contains_key(&f.number);
+            if !known && !folder.join("minimised.toml").exists() {
                 session.say(format!(
                     "  finding {:06} is not minimised: its command is in {}",
                     f.number,

@@ -2,6 +2,7 @@
 
 use crate::campaign::Environment;
 use crate::fuzz::SharedSnapshot;
+use crate::known::KnownBugs;
 use crate::search::{Parts, Without};
 use crate::seeds::SeedFile;
 use serde::{Deserialize, Serialize};
@@ -205,6 +206,8 @@ pub struct FuzzOptions {
     pub identity: Vec<(String, String)>,
     /// First Ctrl-C sets it; honoured within a second.
     pub stop: Arc<AtomicBool>,
+    /// Bugs that have a number upstream: counted, not reported as new.
+    pub known: KnownBugs,
     /// Written here for the screen.
     pub snapshot: SharedSnapshot,
 }
@@ -253,6 +256,8 @@ pub struct FuzzEnd {
     /// All runs, learning, retests and confirmations included.
     pub execs: u64,
     pub findings: u64,
+    /// Of findings and hangs, the known bugs.
+    pub known: u64,
     pub hangs: u64,
     /// The instance folder.
     pub folder: PathBuf,
@@ -456,6 +461,7 @@ impl FuzzOptions {
             resume: false,
             identity: Vec::new(),
             stop: Arc::default(),
+            known: KnownBugs::default(),
             snapshot: SharedSnapshot::default(),
         }
     }

@@ -46,6 +46,8 @@ pub struct Session {
     pub swarm: Option<Swarm>,
     pub counts: Counts,
     pub findings: Vec<KeptFinding>,
+    /// Numbers of those that are known bugs, with what they are.
+    pub known: BTreeMap<u64, String>,
     /// Signatures that stand.
     pub standing: BTreeSet<String>,
     /// Seed runs that found new coverage and have not yet passed a durability check on to a child.
@@ -134,6 +136,7 @@ impl Session {
             swarm: None,
             counts: Counts::default(),
             findings: Vec::new(),
+            known: BTreeMap::new(),
             standing: BTreeSet::new(),
             cold_said: BTreeSet::new(),
             durable_due: BTreeSet::new(),
@@ -411,6 +414,7 @@ impl Session {
             others_tested: self.instances.others.values().map(|o| o.tested).sum(),
             phase_means_ms: c.phase_means(),
             findings: self.findings.clone(),
+            known: self.known.clone(),
             parts: self.options.parts().to_string(),
             swarm: (self.swarm.as_ref()).map_or_else(|| "no".into(), Swarm::to_string),
             warren: state.metadata_map().get::<Warren>().cloned(),
@@ -496,6 +500,7 @@ impl Session {
             s.coverage_fault_free = self.edges_fault_free;
             s.stability = self.stability;
             s.findings = self.bugs();
+            s.known.clone_from(&self.known);
             s.kept_findings.clone_from(&self.findings);
             s.failing_runs = c.failing;
             s.hangs = c.saved_hangs;

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod brokers;
+mod known;
 mod measured;
 mod minimise;
 mod resume;
