@@ -10,6 +10,7 @@ pub mod bench;
 pub mod broker;
 pub mod campaign;
 pub mod cli;
+pub mod cmin;
 pub mod compare;
 pub mod doctor;
 pub mod fuzz;

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod brokers;
+mod cmin;
 mod known;
 mod measured;
 mod minimise;
