@@ -10,6 +10,7 @@ use crate::compare::campaign::dies_with_parent;
 use crate::fuzz::{
     self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind,
 };
+use crate::known::KnownBugs;
 use crate::search::shapes;
 use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::{self, Ui};
@@ -123,6 +124,7 @@ fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     }
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
+    options.known = KnownBugs::of_target(&target).map_err(CliError::usage)?;
     options.shapes = shapes::built_in().map_err(CliError::setup)?;
     options
         .shapes
@@ -263,13 +265,17 @@ fn last_words(end: &FuzzEnd, setup: Duration) -> String {
     };
     format!(
         "{why}: {} sequences tested, {} runs, {:.1} s fuzzing after {:.1} s set-up and {:.1} s learning\n\
-         findings {}, hangs {}; everything is in {}\n",
+         findings {}{}, hangs {}; everything is in {}\n",
         end.sequences,
         end.execs,
         end.fuzz_time.as_secs_f64(),
         setup.as_secs_f64(),
         end.learning_time.as_secs_f64(),
         end.findings,
+        match end.known {
+            0 => String::new(),
+            n => format!(" ({n} known)"),
+        },
         end.hangs,
         end.folder.display()
     )
@@ -373,6 +379,7 @@ mod tests {
             sequences: 5,
             execs: 11,
             findings: 1,
+            known: 0,
             hangs: 0,
             folder: "out/t/default".into(),
             fuzz_time: Duration::from_secs(20),

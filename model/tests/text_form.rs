@@ -47,6 +47,14 @@ fn the_sample_of_version_1_stays_readable() {
 }
 
 #[test]
+fn a_time_is_a_place_too() {
+    let text = "version = 1\ntarget = \"t\"\n[[fault]]\nkind = \"crash\"\nnode = \"zk2\"\n[fault.at]\nwhen = \"after\"\nms = 120\n";
+    let seq = FaultSequence::from_text(text).unwrap();
+    assert_eq!(seq.faults[0].at, At::After(120));
+    assert_eq!(FaultSequence::from_text(&seq.to_text()).unwrap(), seq);
+}
+
+#[test]
 fn every_refusal_names_fault_key_and_remedy() {
     let head = "version = 1\ntarget = \"t\"\n";
     for (body, wanted) in [
@@ -86,6 +94,26 @@ fn every_refusal_names_fault_key_and_remedy() {
         (
             "[[fault]]\nkind = \"crash\"\n[fault.at]\nwhen = \"at-once\"\n",
             "key `node`: no point executes here",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\nwhen = \"after\"\n",
+            "key `at.ms`: missing",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\nwhen = \"joined\"\nnode = \"a\"\nms = 5\n",
+            "key `at.ms`: goes with when = \"after\"",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\nwhen = \"after\"\nms = -5\n",
+            "ms",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\n[fault.at]\nwhen = \"after\"\nms = 5\n",
+            "key `node`: no point executes here",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\nwhen = \"later\"\n",
+            "`later` is none of at-once, joined, after",
         ),
         (
             "[[fault]]\nkind = \"crash\"\n[fault.at]\nnode = \"a\"\n",

@@ -79,7 +79,7 @@ impl Controller {
         );
     }
 
-    /// "At once" and "joined" need no point.
+    /// "At once", "joined" and "after so many ms" need no point.
     pub(super) fn begin_unclaimed(&mut self, now: u64, out: &mut Vec<Action>) {
         if self.finished || !self.after_go || !self.acting.is_empty() {
             return;
@@ -90,6 +90,7 @@ impl Controller {
         let now_due = match &f.at {
             At::AtOnce => true,
             At::Joined(n) => self.ready.contains(n) && !self.state.dead.contains(n),
+            At::After(ms) => now.saturating_sub(self.since) >= u64::from(*ms) * 1_000_000,
             At::Exact(_) | At::Pattern(_) => false,
         };
         if now_due {

@@ -239,7 +239,7 @@ impl Controller {
             Some(At::Exact(p)) => Some(p.node.clone()),
             Some(At::Pattern(p)) => p.node.clone(),
             Some(At::Joined(n)) => Some(n.clone()),
-            Some(At::AtOnce) | None => None,
+            Some(At::AtOnce | At::After(_)) | None => None,
         };
         if let Some(n) = node.filter(|n| self.state.dead.contains(n)) {
             let reason = if self.self_exits.contains(&n) {

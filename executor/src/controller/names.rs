@@ -63,7 +63,7 @@ fn start_nodes(sequence: &FaultSequence) -> BTreeSet<NodeName> {
                 At::Exact(p) => Some(p.node.clone()),
                 At::Pattern(p) => p.node.clone(),
                 At::Joined(n) => Some(n.clone()),
-                At::AtOnce => None,
+                At::AtOnce | At::After(_) => None,
             };
             let who = match &f.fault {
                 Fault::Crash {

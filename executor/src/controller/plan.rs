@@ -20,7 +20,7 @@ pub fn make_plans(
             continue;
         }
         match &f.at {
-            At::AtOnce | At::Joined(_) => {}
+            At::AtOnce | At::Joined(_) | At::After(_) => {}
             At::Exact(p) => {
                 if let Some(i) = nodes.iter().position(|n| *n == p.node) {
                     plans[i].push(PlanEntry {

@@ -59,6 +59,10 @@ impl Controller {
         if w.workload_over {
             return self.give_up("bound", "the workload ended".into(), nearest, out);
         }
+        if let Some(At::After(_)) = self.faults.get(self.current).map(|f| &f.at) {
+            // A time always comes: neither silence nor a long wait says anything.
+            return self.begin_unclaimed(now, out);
+        }
         if waited > nanos(self.limits.fault_wait) {
             let detail = format!("waited {} ms", waited / 1_000_000);
             return self.give_up("bound", detail, nearest, out);
@@ -126,7 +130,7 @@ pub(super) fn asked_n(at: &At) -> Option<u32> {
     match at {
         At::Exact(p) => Some(p.n),
         At::Pattern(p) => Some(p.n),
-        At::AtOnce | At::Joined(_) => None,
+        At::AtOnce | At::Joined(_) | At::After(_) => None,
     }
 }
 

@@ -610,5 +610,6 @@ pub(super) fn shown(at: &At) -> String {
         }
         At::AtOnce => "once".into(),
         At::Joined(n) => format!("{n} joined"),
+        At::After(ms) => format!("{ms} ms later"),
     }
 }

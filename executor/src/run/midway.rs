@@ -66,8 +66,8 @@ impl Midway {
         match &next.at {
             At::Exact(p) => seen(p) >= p.n,
             At::Pattern(_) => self.met,
-            // These are due at the very moment that the snapshot has passed.
-            At::AtOnce | At::Joined(_) => true,
+            // These are due at the very moment that the snapshot has passed, or count from it.
+            At::AtOnce | At::Joined(_) | At::After(_) => true,
         }
     }
 

@@ -86,7 +86,7 @@ fn check_names(
             nodes.extend(&p.except);
             used.extend(&p.role);
         }
-        At::AtOnce => {}
+        At::AtOnce | At::After(_) => {}
     }
     match &f.fault {
         Fault::Crash { who, .. } | Fault::Reboot { who } => match who {

@@ -58,6 +58,7 @@ pub struct KeepFeedback {
     coverage: Handle<CoverageObserver>,
     run: Handle<RunObserver>,
     by_states: bool,
+    all: bool,
     new_slots: usize,
     new_states: usize,
 }
@@ -70,6 +71,7 @@ impl KeepFeedback {
             coverage: Handle::new(Cow::Borrowed(COVERAGE)),
             run: Handle::new(Cow::Borrowed(RUN)),
             by_states: false,
+            all: false,
             new_slots: 0,
             new_states: 0,
         }
@@ -79,6 +81,13 @@ impl KeepFeedback {
     #[must_use]
     pub fn by_states(mut self, by_states: bool) -> Self {
         self.by_states = by_states;
+        self
+    }
+
+    /// Whether a run of all its faults is kept whatever it shows, and no other: then coverage guides nothing.
+    #[must_use]
+    pub fn all(mut self, all: bool) -> Self {
+        self.all = all;
         self
     }
 
@@ -107,17 +116,22 @@ pub(super) struct Facts {
     /// In the maps that count.
     pub new_found: usize,
     pub last_keeps: bool,
+    /// Coverage guides nothing.
+    pub all: bool,
 }
 
 /// Whether a run becomes a seed. Void runs say nothing. A run over its limit is decided by its retest. A failing run gets no
 /// children until its bug is well saved. A run with none of its faults is a fault-free run again. The fault-free run itself is
-/// the root of the search. Else the paper's rule.
+/// the root of the search. Else the paper's rule; where coverage guides nothing, all faults.
 pub(super) fn keeps(f: &Facts) -> bool {
     if f.void || f.timed_out || f.fails_fresh || f.matched_before {
         return false;
     }
     if f.asked == 0 {
         return true;
+    }
+    if f.all {
+        return f.injected == f.asked;
     }
     f.injected > 0 && (f.new_found > 0 || f.last_keeps)
 }
@@ -152,6 +166,7 @@ fn facts(
         matched_before,
         new_found,
         last_keeps: last_keeps(record),
+        all: false,
     }
 }
 
@@ -199,13 +214,14 @@ where
         self.new_slots = known.new_in(map);
         let known = state.metadata_or_insert_with(KnownStates::default);
         self.new_states = known.new_among(run.states()).count();
-        let facts = facts(
+        let mut facts = facts(
             run.record(),
             run.judgement(),
             state.metadata_map().get::<SavedBugs>(),
             before,
             self.new_found(),
         );
+        facts.all = self.all;
         let keep = keeps(&facts);
         if keep || teaches(&facts) {
             state.metadata_mut::<KnownSlots>()?.learn(map);

@@ -40,7 +40,9 @@ fn extended(
             (id, role(index(&p.node)))
         }
         // It waited for no point.
-        At::Pattern(_) | At::AtOnce | At::Joined(_) => (fault.kind().to_string(), ""),
+        At::Pattern(_) | At::AtOnce | At::Joined(_) | At::After(_) => {
+            (fault.kind().to_string(), "")
+        }
     };
     let dead = after.iter().filter(|n| n.life == Life::Dead).count();
     let target = |who: &Who| match who {

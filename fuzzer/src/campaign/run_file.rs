@@ -1,6 +1,7 @@
 //! `runs/<id>.run`: a kept run with its trace, from which its children are rebuilt. Written before its queue entry.
 //!
-//! Bytes: magic `WARNRUN` and the version digit, then zstd over postcard of [`StoredRun`]. A reader refuses another version.
+//! Bytes: magic `WARNRUN` and the version digit, then zstd over postcard of [`StoredRun`]. Version 2, which did not say what a run showed, is
+//! read as well; a reader refuses every other one.
 
 use crate::fuzz::FuzzError;
 use crate::search::Bounds;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use warren_model::{FaultSequence, RunRecord, Trace};
 
 /// Version of the layout.
-pub const RUN_FILE_VERSION: u8 = 2;
+pub const RUN_FILE_VERSION: u8 = 3;
 const MAGIC: &[u8; 7] = b"WARNRUN";
 /// Traces compress ten times and more even at the fastest level.
 const LEVEL: i32 = 3;
@@ -25,6 +26,63 @@ pub struct StoredRun {
     pub trace: Trace,
     /// Made from the run's history, which is not kept.
     pub bounds: Bounds,
+    /// Not known of runs kept under version 2.
+    pub shown: Option<Shown>,
+}
+
+/// What a run showed, rising: the slots it set in the coverage map and in the second one. `warren cmin` chooses by them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    #[serde(with = "gaps")]
+    pub slots: Vec<u32>,
+    #[serde(with = "gaps")]
+    pub states: Vec<u32>,
+}
+
+impl Shown {
+    /// Of a map and a run's states.
+    #[must_use]
+    pub fn new(map: &[u8], states: &[u32]) -> Self {
+        let set = (0u32..).zip(map).filter(|(_, b)| **b != 0);
+        let mut states = states.to_vec();
+        states.sort_unstable();
+        states.dedup();
+        Shown {
+            slots: set.map(|(slot, _)| slot).collect(),
+            states,
+        }
+    }
+}
+
+/// Rising numbers as the differences between them: mostly one byte each, and much alike in all runs.
+mod gaps {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(rising: &[u32], s: S) -> Result<S::Ok, S::Error> {
+        let before = [0].into_iter().chain(rising.iter().copied());
+        let gaps = rising.iter().zip(before).map(|(n, b)| n.wrapping_sub(b));
+        gaps.collect::<Vec<u32>>().serialize(s)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u32>, D::Error> {
+        let gaps = Vec::<u32>::deserialize(d)?.into_iter();
+        Ok(gaps
+            .scan(0u32, |at, gap| {
+                *at = at.wrapping_add(gap);
+                Some(*at)
+            })
+            .collect())
+    }
+}
+
+/// As version 2 had it.
+#[derive(Deserialize)]
+struct Version2 {
+    id: u64,
+    parent: Option<u64>,
+    record: RunRecord,
+    trace: Trace,
+    bounds: Bounds,
 }
 
 impl StoredRun {
@@ -79,13 +137,24 @@ impl StoredRun {
             .filter(|(head, _)| head.starts_with(MAGIC))
             .ok_or_else(|| format("is no kept run (its first bytes are not WARNRUN)".into()))?;
         let version = head[MAGIC.len()].wrapping_sub(b'0');
-        if version != RUN_FILE_VERSION {
+        if !matches!(version, 2 | RUN_FILE_VERSION) {
             return Err(format(format!(
-                "has version {version}, this program reads {RUN_FILE_VERSION}"
+                "has version {version}, this program reads {RUN_FILE_VERSION} and 2"
             )));
         }
         let plain = zstd::decode_all(packed).map_err(|e| format(format!("is damaged: {e}")))?;
-        postcard::from_bytes(&plain).map_err(|e| format(format!("is damaged: {e}")))
+        let run = match version {
+            2 => postcard::from_bytes::<Version2>(&plain).map(|run| StoredRun {
+                id: run.id,
+                parent: run.parent,
+                record: run.record,
+                trace: run.trace,
+                bounds: run.bounds,
+                shown: None,
+            }),
+            _ => postcard::from_bytes(&plain),
+        };
+        run.map_err(|e| format(format!("is damaged: {e}")))
     }
 }
 
@@ -144,6 +213,38 @@ mod tests {
     use super::*;
     use crate::search::sim::Sim;
 
+    fn samples() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples")
+    }
+
+    #[test]
+    #[ignore = "writes tests/samples/run-v<version>"]
+    fn makes_a_sample() {
+        let folder = samples().join(format!("run-v{RUN_FILE_VERSION}"));
+        std::fs::create_dir(&folder).unwrap();
+        let product = Sim::new(3, 1).run(&FaultSequence::empty("sim"));
+        let run = StoredRun {
+            id: 3,
+            parent: None,
+            record: product.record,
+            trace: product.trace,
+            bounds: Bounds::CALM,
+            shown: Some(Shown::new(&product.coverage, &[5, 300, 70_000])),
+        };
+        run.write(&folder).unwrap();
+    }
+
+    /// Runs as Warren stored them: those of version 2 lie in the sample of a campaign.
+    #[test]
+    fn stored_runs_of_both_versions() {
+        let old = StoredRun::read(&samples().join("state-v6/default/runs"), 1).unwrap();
+        assert!(old.shown.is_none() && !old.trace.events.is_empty());
+        let new = StoredRun::read(&samples().join("run-v3"), 3).unwrap();
+        let shown = new.shown.unwrap();
+        assert!(shown.slots.len() > 5 && shown.slots.is_sorted());
+        assert_eq!(shown.states, [5, 300, 70_000]);
+    }
+
     #[test]
     fn round_trip_and_refusals() {
         let dir = tempfile::tempdir().unwrap();
@@ -154,18 +255,24 @@ mod tests {
             record: product.record,
             trace: product.trace,
             bounds: Bounds::CALM,
+            shown: Some(Shown::new(&[0, 1, 0, 1, 1], &[900, 7, 900])),
         };
         let path = run.write(dir.path()).unwrap();
         assert_eq!(StoredRun::read(dir.path(), 12).unwrap(), run);
+        let shown = run.shown.unwrap();
+        assert_eq!((shown.slots, shown.states), (vec![1, 3, 4], vec![7, 900]));
 
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[7] = b'1';
         std::fs::write(&path, &bytes).unwrap();
         let e = StoredRun::read(dir.path(), 12).unwrap_err().to_string();
-        assert!(e.contains("version 1") && e.contains("reads 2"), "{e}");
+        assert!(
+            e.contains("version 1") && e.contains("reads 3 and 2"),
+            "{e}"
+        );
         std::fs::write(&path, b"hello").unwrap();
         assert!(StoredRun::read(dir.path(), 12).is_err());
-        bytes[7] = b'2';
+        bytes[7] = b'3';
         bytes.truncate(60);
         std::fs::write(&path, &bytes).unwrap();
         let e = StoredRun::read(dir.path(), 12).unwrap_err().to_string();

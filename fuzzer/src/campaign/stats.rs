@@ -5,6 +5,7 @@ use crate::fuzz::InjectedRates;
 use crate::search::Warren;
 use crate::search::warren::Tally;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -96,6 +97,8 @@ pub struct Figures {
     pub others_tested: u64,
     pub phase_means_ms: Vec<(String, u64)>,
     pub findings: Vec<KeptFinding>,
+    /// Of these, the known bugs: their numbers, and what they are.
+    pub known: BTreeMap<u64, String>,
     /// The parts of `warren` that are on.
     pub parts: String,
     /// What the instance drew of its options.
@@ -213,6 +216,7 @@ impl Figures {
             "seeds_unmatched" = self.seeds_unmatched;
             "others" = self.others;
             "others_tested" = self.others_tested;
+            "known_findings" = self.known.len();
         }
         for (reason, runs) in &self.not_injected {
             // afl-whatsup reads the file as shell variables: no hyphen may stand in a key.
@@ -230,6 +234,9 @@ impl Figures {
                 &format!("finding_{:06}", f.number),
                 format!("{} {} {} {}/{}", f.signature, f.kind, f.checker, f.k, f.n),
             );
+            if let Some(known) = self.known.get(&f.number) {
+                put(&format!("known_{:06}", f.number), known.clone());
+            }
         }
         text
     }

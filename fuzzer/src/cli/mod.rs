@@ -9,7 +9,7 @@ pub mod session;
 pub mod signals;
 
 use crate::{
-    bench, compare, doctor, fuzz_cmd, plot, replay, report, seeds, targets_cmd, tmin, whatsup,
+    bench, cmin, compare, doctor, fuzz_cmd, plot, replay, report, seeds, targets_cmd, tmin, whatsup,
 };
 use args::{Cli, Command, SeedCommand};
 use clap::Parser;
@@ -49,6 +49,7 @@ fn dispatch(command: &Command) -> Result<Exit, CliError> {
             SeedCommand::Check(args) => seeds::run(args),
         },
         Command::Tmin(args) => tmin::run(args),
+        Command::Cmin(args) => cmin::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Targets(args) => targets_cmd::run(args),
         Command::Report(args) => report::run(args),

@@ -1,6 +1,7 @@
 //! A failing run: is it a finding? Safety stands at once and is replayed for its rate; a liveness failure must show again in 2 of 3
 //! replays; a hang was repeated by the stage already. What stands is saved: crashes/ or hangs/, findings/<nnnnnn>/. A liveness
-//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed.
+//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed. A known bug (`known-bugs.toml`) is saved once, counted
+//! and no news; what only has the signature of one is a finding beside it.
 //!
 //! A failing run is first written down as owed (`owe`), then decided on step by step (`decide`), each step with its record in the
 //! journal: a campaign that is resumed goes on with the step that was cut off.
@@ -102,7 +103,8 @@ where
             .any(|f| f.number == *n && (f.n >= REPLAYS || hang))
     };
     let wanted = session.options.minimize && session.owed.is_none();
-    let Some(number) = number.filter(|n| wanted && whole(n)) else {
+    let news = |n: &u64| !session.known.contains_key(n);
+    let Some(number) = number.filter(|n| wanted && whole(n) && news(n)) else {
         return Ok(());
     };
     let wanted = Wanted {
@@ -129,9 +131,15 @@ where
 {
     let signature = seen.failure.signature.clone();
     if owed.stood.is_none() && session.standing.contains(&signature) {
-        // One more of a bug that stands: its sequence is kept, its story is told already.
-        save_sequence(session, state, seen)?;
-        return settled(session, state);
+        let known = session.known_as(seen);
+        if session.told(&signature, known.as_deref()) {
+            // One more of a bug that stands: its sequence is kept, unless the bug is known, and its story is told already.
+            match known {
+                Some(_) => saved(state, &signature),
+                None => drop(save_sequence(session, state, seen)?),
+            }
+            return settled(session, state);
+        }
     }
     match seen.failure.kind {
         FailureKind::Hang => {
@@ -359,10 +367,32 @@ fn save_sequence(
     let path = session.folder.root().join(sub).join(name.to_string());
     folder::write_whole(&path, sequence.to_text().as_bytes())?;
     hook::point("saved-sequence");
+    saved(state, &seen.failure.signature);
+    Ok(path)
+}
+
+/// Once more: well-known bugs are looked past.
+fn saved(state: &mut State, signature: &str) {
     state
         .metadata_or_insert_with(SavedBugs::default)
-        .save(&seen.failure.signature);
-    Ok(path)
+        .save(signature);
+}
+
+impl Session {
+    /// The known bug that a failing run shows.
+    fn known_as(&self, seen: &Seen) -> Option<String> {
+        let bug = self.options.known.of(&seen.failure, &seen.product.logs)?;
+        Some(bug.to_string())
+    }
+
+    /// A finding of this signature that is this known bug, or none as it is, stands here; or another instance has one.
+    fn told(&self, signature: &str, known: Option<&str>) -> bool {
+        let mut own = (self.findings.iter())
+            .filter(|f| f.signature == signature)
+            .map(|f| self.known.get(&f.number).map(String::as_str))
+            .peekable();
+        own.peek().is_none() || own.any(|k| k == known)
+    }
 }
 
 /// A finding stands: everything is written, the reproduce command is printed. `rate` = what confirmation says; none = that comes.
@@ -387,12 +417,20 @@ fn stand(
         k,
         n,
     });
+    let known = session.known_as(seen);
+    if let Some(known) = &known {
+        session.known.insert(number, known.clone());
+    }
     let story = rate.unwrap_or("stands by its evidence, not replayed yet");
     let (reproduce, minimise) = write_story(session, seen, number, &path, story)?;
     hook::point("finding");
     let headline = crate::campaign::finding::headline(&seen.failure);
+    let what = match &known {
+        Some(known) => format!("KNOWN {number:06}: {known}"),
+        None => format!("FINDING {number:06}"),
+    };
     session.say(format!(
-        "FINDING {number:06}: {headline}: {}",
+        "{what}: {headline}: {}",
         seen.failure.evidence.first().map_or("", String::as_str)
     ));
     if let Some(rate) = rate {
@@ -404,15 +442,13 @@ fn stand(
     ));
     session.say(format!("  reproduce: {reproduce}"));
     session.say(format!("  minimise:  {minimise}"));
-    session.find(
-        if seen.failure.kind == FailureKind::Hang {
-            "hang"
-        } else {
-            "finding"
-        },
-        headline,
-    );
-    if session.options.exit_on_bug {
+    let what = match seen.failure.kind {
+        _ if known.is_some() => "known",
+        FailureKind::Hang => "hang",
+        FailureKind::Safety | FailureKind::Liveness => "finding",
+    };
+    session.find(what, headline);
+    if session.options.exit_on_bug && known.is_none() {
         session.end = Some(if seen.failure.kind == FailureKind::Hang {
             EndReason::Hang
         } else {
@@ -477,6 +513,7 @@ fn write_story(
     let text = FindingText {
         number,
         signature: seen.failure.signature.clone(),
+        known: session.known.get(&number).cloned(),
         confirmed: rate.to_owned(),
         k: kept.map_or(0, |f| f.k),
         n: kept.map_or(0, |f| f.n),

@@ -153,6 +153,12 @@ impl Counts {
         }
     }
 
+    /// Time of all test phases that `phase_means` counts, ms, and their number.
+    #[must_use]
+    pub fn test_ms(&self) -> (u64, u64) {
+        (self.phase_sums.test, self.timed)
+    }
+
     /// Mean ms of each phase over tested sequences that were not void.
     #[must_use]
     pub fn phase_means(&self) -> Vec<(String, u64)> {

@@ -12,7 +12,7 @@ use super::side_by_side;
 use super::stage::FuzzStage;
 use super::store::StoreFeedback;
 use super::sync::{check_main, mark_main};
-use super::{SharedSnapshot, State, StrategyKind};
+use super::{SharedSnapshot, State};
 use crate::campaign::state::{Lock, Store};
 use crate::campaign::{Folder, StoredRun, sync_file};
 use crate::search::children::serving_since;
@@ -98,8 +98,9 @@ where
     let folder = Folder::of(&options, seed);
     let mut session = Session::new(options, folder.clone(), seed, judge.clone());
     let by_states = session.options.parts().state;
+    let all = session.options.strategy.keeps_all();
     let mut feedback = Kept::new(
-        KeepFeedback::new().by_states(by_states),
+        KeepFeedback::new().by_states(by_states).all(all),
         StoreFeedback::new(folder.clone(), session.clock.clone()),
     );
     let mut objective = VerdictObjective::new();
@@ -195,6 +196,7 @@ where
         sequences: session.counts.sequences,
         execs: session.execs(&state),
         findings: session.bugs(),
+        known: session.known.len() as u64,
         hangs: session.counts.saved_hangs,
         folder: session.folder.root().to_owned(),
         fuzz_time: session.clock.fuzz_time(),
@@ -226,9 +228,10 @@ fn resume<E: Drive>(
     if let Some(stacks) = &session.learnt.background {
         executor.take_up_background(stacks)?;
     }
-    if session.learnt.roots > 0 && session.options.strategy == StrategyKind::RandomPoints {
+    if session.learnt.roots > 0 && !session.options.strategy.has_queue() {
         let root = StoredRun::read(&session.folder.runs(), 0)?;
         session.root_serving_ns = serving_since(&root.record);
+        session.root_test_ms = root.record.times.test;
         session.root = root.trace;
     }
     if session.options.kind == InstanceKind::Alone && session.redo.told_at > 0 {
@@ -236,6 +239,7 @@ fn resume<E: Drive>(
         sync_file::remove(session.folder.root())?;
         session.redo.told_at = 0;
     }
+    session.known_again();
     session.finds_again();
     // The figures too: nothing that was known is shown as none until the first run ends.
     session.show_figures(state);

@@ -4,17 +4,33 @@
 
 use super::session::{FINDS, Session};
 use super::snapshot::FindLine;
+use crate::campaign::finding::Sheet;
 use crate::campaign::{EntryName, KeptFinding};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 impl Session {
+    /// Which findings are known bugs stands in their folders.
+    pub fn known_again(&mut self) {
+        for f in &self.findings {
+            let sheet = Sheet::read(&self.folder.finding(f.number).join("finding.json"));
+            if let Some(known) = sheet.ok().and_then(|s| s.found.known) {
+                self.known.insert(f.number, known);
+            }
+        }
+    }
+
     /// Fills the list as if there had been no break, but for what left no file: runs that told nothing, runs given up.
     pub fn finds_again(&self) {
         let root = self.folder.root();
         let mut finds = of_queue(&names(&root.join("queue")));
         for (sub, what) in [("crashes", "finding"), ("hangs", "hang")] {
-            finds.extend(of_findings(&names(&root.join(sub)), what, &self.findings));
+            finds.extend(of_findings(
+                &names(&root.join(sub)),
+                what,
+                &self.findings,
+                &self.known,
+            ));
         }
         finds.sort_by_key(|f| f.at_ms);
         finds.drain(..finds.len().saturating_sub(FINDS));
@@ -43,7 +59,12 @@ fn of_queue(names: &[EntryName]) -> Vec<FindLine> {
 }
 
 /// Findings, each at the first file of its signature: later ones are more of a known bug.
-fn of_findings(names: &[EntryName], what: &str, findings: &[KeptFinding]) -> Vec<FindLine> {
+fn of_findings(
+    names: &[EntryName],
+    what: &str,
+    findings: &[KeptFinding],
+    known: &BTreeMap<u64, String>,
+) -> Vec<FindLine> {
     let mut seen = BTreeSet::new();
     names
         .iter()
@@ -51,9 +72,10 @@ fn of_findings(names: &[EntryName], what: &str, findings: &[KeptFinding]) -> Vec
             let finding = findings
                 .iter()
                 .find(|f| Some(&f.signature) == n.bug.as_ref())?;
+            let known = known.contains_key(&finding.number);
             seen.insert(&finding.signature).then(|| FindLine {
                 at_ms: n.time_ms,
-                what: what.to_owned(),
+                what: if known { "known" } else { what }.to_owned(),
                 text: format!(
                     "{} ({}) [{}]",
                     finding.checker, finding.kind, finding.signature
@@ -102,8 +124,16 @@ mod tests {
         };
         // Another instance's finding has its files here, and its place in the other's list.
         assert_eq!(
-            told(of_findings(&crashes, "finding", &[stands])),
+            told(of_findings(
+                &crashes,
+                "finding",
+                std::slice::from_ref(&stands),
+                &BTreeMap::new()
+            )),
             [(700, "replicas (safety) [aa]".into())]
         );
+        let known = BTreeMap::from([(0, "T-1".to_owned())]);
+        let finds = of_findings(&crashes, "finding", &[stands], &known);
+        assert_eq!(finds[0].what, "known");
     }
 }

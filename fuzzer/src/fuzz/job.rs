@@ -13,7 +13,7 @@ use crate::search::havoc::{Op, Operator, Parent};
 use crate::search::rand::below;
 use crate::search::shapes::Ground;
 use crate::search::{
-    Drawing, NextRun, Origin, Pick, Queue, Warren, random_points, shapes, symmetry,
+    Drawing, NextRun, Origin, Pick, Queue, Warren, random, random_points, shapes, symmetry,
 };
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
@@ -36,7 +36,21 @@ impl Session {
         let shape = shape(self, executor);
         let drawing = drawing(self, executor, &shape);
         match next {
-            NextRun::Child(pick) => self.child(state, &drawing, pick),
+            NextRun::Child(pick) => {
+                let stored = StoredRun::read(&self.folder.runs(), pick.seed)?;
+                self.child(state, &drawing, &stored, pick)
+            }
+            NextRun::Oldest(seed) => {
+                let stored = StoredRun::read(&self.folder.runs(), seed)?;
+                let classes = seed_of(&stored.record, &stored.trace, stored.bounds)
+                    .map(|s| s.classes(&drawing))
+                    .unwrap_or_default();
+                let pick = state.metadata_mut::<Queue>()?.take_oldest(seed, &classes);
+                match pick {
+                    Some(pick) => self.child(state, &drawing, &stored, pick),
+                    None => Ok(None),
+                }
+            }
             NextRun::Shape => self.shape(state, &drawing),
             NextRun::Havoc => self.havoc(state, &drawing),
             NextRun::Draw => self.baseline(state, &drawing).map(Some),
@@ -50,26 +64,49 @@ impl Session {
     }
 
     fn baseline(&self, state: &mut State, drawing: &Drawing<'_>) -> Result<Job, FuzzError> {
-        let sequence = random_points::draw(
-            &self.root,
-            self.root_serving_ns,
-            &self.options.target,
-            self.draw_start(state),
-            drawing,
-            state.rand_mut(),
-        );
+        let (target, start) = (&self.options.target, self.draw_start(state));
+        let strategy = self.options.strategy;
+        let sequence = match strategy {
+            StrategyKind::Random => random::draw(
+                self.mean_test_ms(),
+                target,
+                start,
+                drawing,
+                state.rand_mut(),
+            ),
+            _ => random_points::draw(
+                &self.root,
+                self.root_serving_ns,
+                target,
+                start,
+                drawing,
+                state.rand_mut(),
+            ),
+        };
         if sequence.faults.is_empty() {
             return Err(FuzzError::Learning(
-                "the fault-free trace has no point where a fault may happen; check --faults, max_dead and [target] include".into(),
+                "no fault may happen anywhere in a fault-free run; check --faults, max_dead and [target] include".into(),
             ));
         }
         Ok(Job {
             lines: describe(&sequence, &self.root),
             sequence,
-            why: StrategyKind::RandomPoints.to_string(),
+            why: strategy.to_string(),
             durable: self.every_tenth(),
             ..Job::default()
         })
+    }
+
+    /// How long a test phase lasts on average, over learning runs and tested sequences.
+    fn mean_test_ms(&self) -> u64 {
+        let (sum, runs) = self.counts.test_ms();
+        let learned = self.learnt.tests.iter().chain([&self.root_test_ms]);
+        let (mut sum, mut runs) = (sum, runs);
+        for ms in learned {
+            sum += ms;
+            runs += 1;
+        }
+        sum / runs
     }
 
     fn draw_start(&self, state: &mut State) -> StartState {
@@ -81,9 +118,9 @@ impl Session {
         &mut self,
         state: &mut State,
         drawing: &Drawing<'_>,
+        stored: &StoredRun,
         pick: Pick,
     ) -> Result<Option<Job>, FuzzError> {
-        let stored = StoredRun::read(&self.folder.runs(), pick.seed)?;
         let seed = seed_of(&stored.record, &stored.trace, stored.bounds);
         let sequence = seed.as_ref().and_then(|s| {
             let event = *s

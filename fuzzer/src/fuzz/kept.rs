@@ -110,10 +110,15 @@ pub fn parent_stacks(session: &Session, job: &Job) -> Result<BTreeSet<StackId>, 
     }
 }
 
-/// Keeps memory bounded: seed runs of lowest score leave it, with which occurrences were tried.
+/// Keeps memory bounded: seed runs of lowest score (in order: the youngest) leave it, with which occurrences were tried.
 pub fn park(session: &Session, state: &mut State) -> Result<(), FuzzError> {
     let queue = state.metadata_mut::<Queue>()?;
-    while let Some((seed, entry)) = queue.park(session.max_classes) {
+    let in_order = session.options.strategy.in_order();
+    let mut next = || match in_order {
+        true => queue.park_youngest(session.max_classes),
+        false => queue.park(session.max_classes),
+    };
+    while let Some((seed, entry)) = next() {
         parked_file::write(&session.folder.runs(), seed, &entry)?;
         hook::point("parked");
     }

@@ -86,7 +86,8 @@ where
         let number = finding.number;
         let folder = session.folder.finding(number);
         let there = Files::of(&folder)?;
-        if !is_left(&finding, there) {
+        // Nor is a known bug made smaller when it is found.
+        if session.known.contains_key(&number) || !is_left(&finding, there) {
             continue;
         }
         if !session.options.minimize {

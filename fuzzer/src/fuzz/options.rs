@@ -2,6 +2,7 @@
 
 use crate::campaign::Environment;
 use crate::fuzz::SharedSnapshot;
+use crate::known::KnownBugs;
 use crate::search::{Parts, Without};
 use crate::seeds::SeedFile;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,12 @@ pub enum StrategyKind {
     Warren,
     /// Baseline: number, kinds and points drawn; no corpus, no feedback.
     RandomPoints,
+    /// Baseline of the paper (its CrashFuzz-minus): as `crashfuzz`, but first in, first out.
+    Fifo,
+    /// Baseline of the paper: all sequences of one fault, then all of two, and so on; coverage is not asked.
+    BruteForce,
+    /// Baseline of the paper: number, kinds, nodes and times drawn.
+    Random,
 }
 
 impl StrategyKind {
@@ -30,10 +37,34 @@ impl StrategyKind {
     #[must_use]
     pub fn has_queue(self) -> bool {
         match self {
-            StrategyKind::CrashFuzz | StrategyKind::Warren => true,
-            StrategyKind::RandomPoints => false,
+            StrategyKind::CrashFuzz
+            | StrategyKind::Warren
+            | StrategyKind::Fifo
+            | StrategyKind::BruteForce => true,
+            StrategyKind::RandomPoints | StrategyKind::Random => false,
         }
     }
+
+    /// Children are asked first in, first out.
+    #[must_use]
+    pub fn in_order(self) -> bool {
+        matches!(self, StrategyKind::Fifo | StrategyKind::BruteForce)
+    }
+
+    /// A run of all its faults is kept whatever it shows.
+    #[must_use]
+    pub fn keeps_all(self) -> bool {
+        self == StrategyKind::BruteForce
+    }
+
+    const NAMES: [(&'static str, StrategyKind); 6] = [
+        ("crashfuzz", StrategyKind::CrashFuzz),
+        ("warren", StrategyKind::Warren),
+        ("fifo", StrategyKind::Fifo),
+        ("brute-force", StrategyKind::BruteForce),
+        ("random", StrategyKind::Random),
+        ("random-points", StrategyKind::RandomPoints),
+    ];
 }
 
 /// Which kinds of faults may be drawn (`--faults crash,reboot,partition`).
@@ -179,6 +210,8 @@ pub struct FuzzOptions {
     pub identity: Vec<(String, String)>,
     /// First Ctrl-C sets it; honoured within a second.
     pub stop: Arc<AtomicBool>,
+    /// Bugs that have a number upstream: counted, not reported as new.
+    pub known: KnownBugs,
     /// Written here for the screen.
     pub snapshot: SharedSnapshot,
 }
@@ -227,6 +260,8 @@ pub struct FuzzEnd {
     /// All runs, learning, retests and confirmations included.
     pub execs: u64,
     pub findings: u64,
+    /// Of findings and hangs, the known bugs.
+    pub known: u64,
     pub hangs: u64,
     /// The instance folder.
     pub folder: PathBuf,
@@ -354,24 +389,18 @@ impl fmt::Display for FaultSet {
 impl FromStr for StrategyKind {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "crashfuzz" => Ok(StrategyKind::CrashFuzz),
-            "warren" => Ok(StrategyKind::Warren),
-            "random-points" => Ok(StrategyKind::RandomPoints),
-            other => Err(format!(
-                "`{other}` is none of crashfuzz, warren, random-points"
-            )),
-        }
+        let named = StrategyKind::NAMES.iter().find(|(name, _)| *name == s);
+        named.map(|(_, kind)| *kind).ok_or_else(|| {
+            let names = StrategyKind::NAMES.map(|(name, _)| name).join(", ");
+            format!("`{s}` is none of {names}")
+        })
     }
 }
 
 impl fmt::Display for StrategyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            StrategyKind::CrashFuzz => "crashfuzz",
-            StrategyKind::Warren => "warren",
-            StrategyKind::RandomPoints => "random-points",
-        })
+        let named = StrategyKind::NAMES.iter().find(|(_, kind)| kind == self);
+        f.write_str(named.map_or("", |(name, _)| name))
     }
 }
 
@@ -387,7 +416,7 @@ impl FuzzOptions {
                     ..parts
                 }
             }
-            StrategyKind::CrashFuzz | StrategyKind::RandomPoints => Parts::NONE,
+            _ => Parts::NONE,
         }
     }
 
@@ -436,6 +465,7 @@ impl FuzzOptions {
             resume: false,
             identity: Vec::new(),
             stop: Arc::default(),
+            known: KnownBugs::default(),
             snapshot: SharedSnapshot::default(),
         }
     }

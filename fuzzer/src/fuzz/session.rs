@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots, KnownStates};
-use warren_model::{FaultSequence, Pattern, Trace};
+use warren_model::{Fault, FaultSequence, Pattern, Trace, Who};
 
 /// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
 pub const STOPPED: &str = "stopped";
@@ -46,13 +46,17 @@ pub struct Session {
     pub swarm: Option<Swarm>,
     pub counts: Counts,
     pub findings: Vec<KeptFinding>,
+    /// Numbers of those that are known bugs, with what they are.
+    pub known: BTreeMap<u64, String>,
     /// Signatures that stand.
     pub standing: BTreeSet<String>,
     /// Seed runs that found new coverage and have not yet passed a durability check on to a child.
     pub durable_due: BTreeSet<u64>,
     /// Points of phases start and test of fault-free runs.
     pub fault_free_stacks: BTreeSet<warren_model::StackId>,
-    /// The fault-free run that `random-points` draws from.
+    /// Test phase of the fault-free run from which strategies without a queue draw, ms.
+    pub root_test_ms: u64,
+    /// Its trace: what `random-points` draws from.
     pub root: Trace,
     /// When its first node served.
     pub root_serving_ns: Option<u64>,
@@ -132,10 +136,12 @@ impl Session {
             swarm: None,
             counts: Counts::default(),
             findings: Vec::new(),
+            known: BTreeMap::new(),
             standing: BTreeSet::new(),
             cold_said: BTreeSet::new(),
             durable_due: BTreeSet::new(),
             fault_free_stacks: BTreeSet::new(),
+            root_test_ms: 0,
             root: Trace::default(),
             root_serving_ns: None,
             grounds: BTreeMap::new(),
@@ -421,6 +427,7 @@ impl Session {
             others_tested: self.instances.others.values().map(|o| o.tested).sum(),
             phase_means_ms: c.phase_means(),
             findings: self.findings.clone(),
+            known: self.known.clone(),
             parts: self.options.parts().to_string(),
             swarm: (self.swarm.as_ref()).map_or_else(|| "no".into(), Swarm::to_string),
             warren: state.metadata_map().get::<Warren>().cloned(),
@@ -506,6 +513,7 @@ impl Session {
             s.coverage_fault_free = self.edges_fault_free;
             s.stability = self.stability;
             s.findings = self.bugs();
+            s.known.clone_from(&self.known);
             s.kept_findings.clone_from(&self.findings);
             s.failing_runs = c.failing;
             s.hangs = c.saved_hangs;
@@ -565,9 +573,27 @@ pub fn describe(sequence: &FaultSequence, trace: &Trace) -> Vec<String> {
                 }
                 At::AtOnce => format!("{kind} at once"),
                 At::Joined(n) => format!("{kind} when {n} has joined"),
+                At::After(ms) => format!("{kind}{} after {ms} ms", aimed(&f.fault)),
             }
         })
         .collect()
+}
+
+/// Whom a fault that waits for no point is for.
+fn aimed(fault: &Fault) -> String {
+    match fault {
+        Fault::Crash { who, .. } | Fault::Reboot { who } => match who {
+            Who::Node(n) => format!(" {n}"),
+            Who::Role(r) => format!(" @{r}"),
+            Who::FirstDead => " @first-dead".into(),
+            Who::Executing => String::new(),
+        },
+        Fault::PartitionStart { who, .. } => {
+            let side: Vec<String> = who.cut.iter().map(ToString::to_string).collect();
+            format!(" {}", side.join(","))
+        }
+        Fault::PartitionStop => String::new(),
+    }
 }
 
 /// Which nodes a pattern means.

@@ -3,6 +3,7 @@
 
 use crate::campaign::KeptFinding;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -88,6 +89,9 @@ pub struct Snapshot {
     /// Findings that stand, with k of n.
     #[serde(skip)]
     pub kept_findings: Vec<KeptFinding>,
+    /// Of these, the known bugs: their numbers, and what they are.
+    #[serde(skip)]
+    pub known: BTreeMap<u64, String>,
     pub strategy: String,
     pub seed: u64,
     /// Before the first fuzzed run.

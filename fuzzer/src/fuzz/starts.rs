@@ -3,13 +3,13 @@
 //!
 //! Called by learning. It draws nothing and decides on no share: that is the scheduler's.
 
+use super::State;
 use super::drive::{Drive, Observers};
 use super::learn::{MAY_FAIL, learning_run, unusable, words};
 use super::options::FuzzError;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
-use super::{State, StrategyKind};
 use crate::search::Bounds;
 use crate::search::children::serving_since;
 use libafl::HasMetadata;
@@ -72,30 +72,27 @@ where
     })?;
     let observers = executor.observers();
     let run = &observers.1.0;
-    match session.options.strategy {
-        StrategyKind::RandomPoints if session.learnt.roots == 0 => {
-            session.root = run.trace().clone();
-            session.root_serving_ns = serving_since(run.record());
-        }
-        StrategyKind::RandomPoints => {}
-        StrategyKind::CrashFuzz | StrategyKind::Warren => {
-            let info = info_of(state, id)?;
-            let shape = shape(session, executor);
-            let drawing = drawing(session, executor, &shape);
-            let stacks = session.fault_free_stacks.clone();
-            let id = usize::from(id) as u64;
-            add_seed(
-                state,
-                id,
-                run.record(),
-                run.trace(),
-                Bounds::of(run.product()),
-                &info,
-                None,
-                &drawing,
-                &stacks,
-            )?;
-        }
+    if session.options.strategy.has_queue() {
+        let info = info_of(state, id)?;
+        let shape = shape(session, executor);
+        let drawing = drawing(session, executor, &shape);
+        let stacks = session.fault_free_stacks.clone();
+        let id = usize::from(id) as u64;
+        add_seed(
+            state,
+            id,
+            run.record(),
+            run.trace(),
+            Bounds::of(run.product()),
+            &info,
+            None,
+            &drawing,
+            &stacks,
+        )?;
+    } else if session.learnt.roots == 0 {
+        session.root = run.trace().clone();
+        session.root_serving_ns = serving_since(run.record());
+        session.root_test_ms = run.record().times.test;
     }
     session.learnt.roots += 1;
     session.redo.queue = Some(take_entry(state, id)?);

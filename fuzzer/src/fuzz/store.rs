@@ -4,6 +4,7 @@
 use super::import::{Importing, keeps_seed};
 use super::options::FuzzError;
 use super::session::Clock;
+use crate::campaign::run_file::Shown;
 use crate::campaign::state::hook;
 use crate::campaign::{EntryName, Folder, StoredRun, names};
 use crate::search::Bounds;
@@ -12,15 +13,16 @@ use libafl::executors::ExitKind;
 use libafl::feedbacks::{Feedback, StateInitializer};
 use libafl::state::{HasCorpus, HasExecutions};
 use libafl::{Error, HasMetadata};
-use libafl_bolts::Named;
 use libafl_bolts::tuples::{Handle, MatchName, MatchNameRef};
+use libafl_bolts::{Named, ToSlice};
 use std::borrow::Cow;
-use warren_feedback::{KeptInfo, MatchedSequences, RUN, RunObserver};
+use warren_feedback::{COVERAGE, CoverageObserver, KeptInfo, MatchedSequences, RUN, RunObserver};
 use warren_model::FaultSequence;
 
 /// Put after the feedback that decides: it reads the metadata that one leaves.
 #[derive(Clone, Debug)]
 pub struct StoreFeedback {
+    coverage: Handle<CoverageObserver>,
     run: Handle<RunObserver>,
     folder: Folder,
     clock: Clock,
@@ -31,6 +33,7 @@ impl StoreFeedback {
     #[must_use]
     pub fn new(folder: Folder, clock: Clock) -> Self {
         StoreFeedback {
+            coverage: Handle::new(Cow::Borrowed(COVERAGE)),
             run: Handle::new(Cow::Borrowed(RUN)),
             folder,
             clock,
@@ -77,6 +80,10 @@ where
         let run = observers
             .get(&self.run)
             .ok_or_else(|| Error::key_not_found("no observer `run`"))?;
+        let map = observers
+            .get(&self.coverage)
+            .ok_or_else(|| Error::key_not_found("no observer `coverage`"))?
+            .to_slice();
         let id = usize::from(state.corpus().peek_free_id()) as u64;
         let parent = state.corpus().current().map(|c| usize::from(c) as u64);
         let stored = StoredRun {
@@ -85,6 +92,7 @@ where
             record: run.record().clone(),
             trace: run.trace().clone(),
             bounds: Bounds::of(run.product()),
+            shown: Some(Shown::new(map, run.states())),
         };
         stored.write(&self.folder.runs()).map_err(|e| match e {
             // Comes out again as `FuzzError::Disk`.

@@ -1,6 +1,9 @@
 //! The assembled fuzzer on the made-up cluster: LibAFL's loop, feedback's judge, the campaign folder; no process anywhere.
 
+mod baselines;
 mod brokers;
+mod cmin;
+mod known;
 mod measured;
 mod minimise;
 mod resume;

@@ -4,13 +4,13 @@
 //! Called by the stage for each sequence and by the loop where something must have the machine for itself. It picks nothing, and
 //! judges nothing. At `-j 1` each sequence is looked at before the next one is picked.
 
+use super::State;
 use super::drive::{Drive, Observers};
 use super::options::FuzzError;
 use super::saved::Job;
 use super::session::Session;
 use super::snapshot::CurrentRun;
 use super::stage::{FuzzStage, set_options};
-use super::{State, StrategyKind};
 use crate::campaign::RunRole;
 use crate::campaign::state::hook;
 use crate::search::Origin;
@@ -67,8 +67,7 @@ impl Session {
 
     /// Whose seed run the store and the journal name.
     fn set_seed_run(&self, state: &mut State, job: &Job) {
-        let drawn = matches!(job.origin, Origin::Shape(_))
-            || self.options.strategy == StrategyKind::RandomPoints;
+        let drawn = matches!(job.origin, Origin::Shape(_)) || !self.options.strategy.has_queue();
         let current = match job.seed_run() {
             Some(seed) => Some(CorpusId::from(seed as usize)),
             // A seed that was given has none.

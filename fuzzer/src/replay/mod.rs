@@ -13,13 +13,14 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::sequence_file::read_sequence;
 use crate::cli::session::{Session, failed, load, reproduce_flags};
 use crate::cli::signals::Interrupt;
+use crate::known::KnownBugs;
 use flow::{Plan, replay};
 use junit::Junit;
 use std::io::Write;
 use warren_executor::run::check_request;
 use warren_executor::target::Target;
 use warren_executor::{PrefixUse, RunOptions};
-use warren_model::FaultSequence;
+use warren_model::{Failure, FaultSequence, Judgement, RunProduct};
 
 /// Runs the verb.
 ///
@@ -52,7 +53,9 @@ fn made(
     target: &str,
     junit: &mut Option<Junit>,
 ) -> Result<Exit, CliError> {
-    refuse(sequences, &load(target, &args.setup)?)?;
+    let described = load(target, &args.setup)?;
+    refuse(sequences, &described)?;
+    let known = KnownBugs::of_target(&described).map_err(CliError::usage)?;
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let session = Session::open(target, &args.setup)?;
@@ -103,6 +106,7 @@ fn made(
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         },
         &mut |file, outcome, product, judgement| {
+            print!("{}", known_text(&known, product, judgement));
             junit
                 .as_mut()
                 .map_or(Ok(()), |j| j.ran(file, outcome, product, judgement))
@@ -110,6 +114,15 @@ fn made(
     )?;
     print!("{}", tally.summary());
     Ok(tally.exit())
+}
+
+/// The known bugs among a run's failures: they are named, and fail as any other.
+fn known_text(known: &KnownBugs, product: &RunProduct, judgement: &Judgement) -> String {
+    let of = |f: &Failure| {
+        let bug = known.of(f, &product.logs)?;
+        Some(format!("  known: {} is {bug}\n", f.signature))
+    };
+    judgement.failures.iter().filter_map(of).collect()
 }
 
 /// The target all files are for.

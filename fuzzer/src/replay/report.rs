@@ -331,6 +331,7 @@ fn at_text(at: &At, trace: &Trace) -> String {
     match at {
         At::AtOnce => "at once".to_owned(),
         At::Joined(n) => format!("when {n} has joined"),
+        At::After(ms) => format!("{ms} ms after GO or the fault before"),
         At::Exact(p) => format!(
             "at {} {} {} {} (occurrence {}, phase {})",
             p.node,

@@ -19,6 +19,9 @@ pub fn text(f: &Finding) -> String {
     match &f.sheet {
         Some(s) => {
             let found = &s.found;
+            if let Some(known) = &found.known {
+                row("known", known);
+            }
             row("confirmed", &found.confirmed);
             row(
                 "found",

@@ -154,7 +154,7 @@ impl Drawing<'_> {
             .try_fold(ClusterState::default(), |state, f| {
                 let executing = match &f.at {
                     At::Exact(p) => Some(&p.node),
-                    At::Pattern(_) | At::AtOnce | At::Joined(_) => None,
+                    At::Pattern(_) | At::AtOnce | At::Joined(_) | At::After(_) => None,
                 };
                 self.shape.apply(&state, executing, &f.fault).ok()
             })

@@ -1,6 +1,7 @@
 //! What to run next: strategies over kept runs, as pure values (docs/search.md has formula, table and reasons).
 //!
-//! `crashfuzz` is CrashFuzz's algorithm with lazy classes instead of a queue of children; `random_points` is its baseline.
+//! `crashfuzz` is CrashFuzz's algorithm with lazy classes instead of a queue of children; `queue/in_order` has what its baselines `fifo` and
+//! `brute-force` pick; `random` and `random_points` draw each sequence anew.
 //! `warren` is crashfuzz's queue with parts that can be switched off: `shapes`, `havoc`, `strata`, `symmetry`, `state`, `energy`, `swarm`.
 //! Nothing here runs a cluster or opens a file; `scheduler` is the thin LibAFL side.
 
@@ -15,6 +16,7 @@ pub mod peers;
 pub mod pick;
 pub mod queue;
 pub mod rand;
+pub mod random;
 pub mod random_points;
 pub mod scheduler;
 pub mod score;
@@ -30,7 +32,7 @@ pub mod warren;
 
 pub use children::{ChildFault, ClassKey, CutForm, Drawing, Seed, SeedClasses};
 pub use energy::Alike;
-pub use queue::{Pick, Queue, Why};
+pub use queue::{Oldest, Pick, Queue, Why};
 pub use rand::XoRand;
 pub use scheduler::{NextRun, SearchScheduler};
 pub use score::{Averages, ScoreInput, score};

@@ -16,6 +16,8 @@ pub enum Why {
     NewAmongSiblings,
     /// None of these pools had one, or the dice passed them by.
     Any,
+    /// First in, first out.
+    Oldest,
 }
 
 impl fmt::Display for Why {
@@ -25,6 +27,7 @@ impl fmt::Display for Why {
             Why::Recovery => "fault in recovery",
             Why::NewAmongSiblings => "new among siblings",
             Why::Any => "any",
+            Why::Oldest => "first in",
         })
     }
 }
@@ -58,10 +61,13 @@ impl Pick {
     /// For screens and runs.jsonl.
     #[must_use]
     pub fn reason(&self) -> String {
+        let score = match self.why {
+            Why::Oldest => String::new(),
+            _ => format!(", score {}", self.score),
+        };
         let mut text = format!(
-            "{}, score {}, occurrence {}/{}",
+            "{}{score}, occurrence {}/{}",
             self.why,
-            self.score,
             self.occurrence + 1,
             self.occurrences
         );

@@ -4,6 +4,8 @@
 //! child is rebuilt from its seed run's file when it is taken. Every change is also noted as a [`Change`], which the campaign's
 //! journal keeps: the same changes applied to the same queue give the same queue, order included.
 
+mod in_order;
+
 use super::children::SeedClasses;
 use super::energy::{self, Alike};
 use super::entry::Retry;
@@ -13,6 +15,7 @@ pub use super::pick::{POOLS, Pick, Why};
 use super::rand::{below, chance};
 use super::score::{Averages, ScoreInput, score};
 use super::strata::Stratum;
+pub use in_order::Oldest;
 use libafl_bolts::rands::Rand;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -54,6 +57,10 @@ pub enum TakenFrom {
     Class(usize),
     /// Index into the entry's children to be tried again.
     Retry(usize),
+    /// Index into the entry's classes, of which the occurrences go in their order (`fifo`).
+    Next(usize),
+    /// The entry's child that has waited longest to be tried again.
+    FirstRetry,
 }
 
 /// One change of the queue. Indices are those at the moment of the change.
@@ -509,7 +516,7 @@ impl Queue {
                 let id = class.key.fault_id();
                 !entry.tested.contains(&id) && !self.running.contains(&(entry.seed, id))
             }
-            Why::Any => true,
+            Why::Any | Why::Oldest => true,
         }
     }
 
@@ -587,9 +594,12 @@ impl Queue {
     fn remove(&mut self, entry: usize, from: TakenFrom) -> Option<(u64, Retry)> {
         let entry = self.entries.get_mut(entry)?;
         let taken = match from {
-            TakenFrom::Class(j) => {
+            TakenFrom::Class(j) | TakenFrom::Next(j) => {
                 let class = entry.classes.get_mut(j)?;
-                let occurrence = halving::nth(class.occurrences, class.taken)?;
+                let occurrence = match from {
+                    TakenFrom::Next(_) => class.taken,
+                    _ => halving::nth(class.occurrences, class.taken)?,
+                };
                 class.taken += 1;
                 let class = *class;
                 if class.taken == class.occurrences {
@@ -607,6 +617,12 @@ impl Queue {
                     return None;
                 }
                 entry.retries.swap_remove(j)
+            }
+            TakenFrom::FirstRetry => {
+                if entry.retries.is_empty() {
+                    return None;
+                }
+                entry.retries.remove(0)
             }
         };
         self.picks += 1;

@@ -1,7 +1,7 @@
 //! LibAFL's thin view of the search: corpus = kept runs; `next` picks (seed run, class, occurrence) and leaves it in the state for
 //! the stage that runs it. An exhausted queue is `Error::Empty`, which the loop turns into a normal end.
 
-use super::queue::{Pick, Queue};
+use super::queue::{Oldest, Pick, Queue};
 use super::warren::{Parts, Shares, Turn, Warren};
 use crate::fuzz::StrategyKind;
 use libafl::corpus::{Corpus, CorpusId};
@@ -19,6 +19,8 @@ pub enum NextRun {
     #[default]
     Draw,
     Child(Pick),
+    /// The child of this seed run that was made first.
+    Oldest(u64),
     /// A shape is drawn.
     Shape,
     /// A kept run is changed.
@@ -111,9 +113,22 @@ where
             .first()
             .ok_or_else(|| Error::empty("no kept run: learning comes first"))?;
         let (next, id) = match (self.strategy, self.turn(state)) {
-            (StrategyKind::RandomPoints, _) => (NextRun::Draw, first),
+            (StrategyKind::RandomPoints | StrategyKind::Random, _) => (NextRun::Draw, first),
             (_, Turn::Shape) => (NextRun::Shape, first),
             (_, Turn::Havoc) => (NextRun::Havoc, first),
+            (StrategyKind::Fifo | StrategyKind::BruteForce, Turn::Child) => {
+                let queue = state
+                    .metadata_map_mut()
+                    .remove::<Queue>()
+                    .map_or_else(Queue::default, |q| *q);
+                let oldest = queue.oldest(state.rand_mut(), self.cold_share);
+                state.add_metadata(queue);
+                match oldest {
+                    Oldest::In(seed) => (NextRun::Oldest(seed), CorpusId::from(seed)),
+                    Oldest::Parked(seed) => (NextRun::Unpark(seed), CorpusId::from(seed)),
+                    Oldest::None => return Err(Error::empty("every class is exhausted")),
+                }
+            }
             (StrategyKind::CrashFuzz | StrategyKind::Warren, Turn::Child) => {
                 // Out of the state for a moment: the draw needs the state's random numbers.
                 let mut queue = state

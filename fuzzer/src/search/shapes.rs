@@ -274,7 +274,7 @@ fn executing(
 ) -> Option<NodeName> {
     match &f.at {
         At::Exact(p) => Some(p.node.clone()),
-        At::AtOnce | At::Joined(_) => None,
+        At::AtOnce | At::Joined(_) | At::After(_) => None,
         At::Pattern(p) => {
             let fits = |n: &NodeName| !state.dead.contains(n) && p.except.as_ref() != Some(n);
             let by_role = leader.filter(|n| p.role.as_deref() == Some(lead) && fits(n));

@@ -12,6 +12,9 @@ use warren_model::{
 
 pub const MAP: usize = 4096;
 
+/// What a point takes by the clock that faults at a time go by: a fault-free run of three nodes has some 120 of them in its 900 ms.
+const MS_A_POINT: u64 = 7;
+
 /// How large, and what goes wrong.
 #[derive(Clone, Debug)]
 pub struct Sim {
@@ -69,6 +72,8 @@ struct Run<'a> {
     phase: Phase,
     done: usize,
     t: u64,
+    /// When GO was given.
+    go: u64,
     counts: HashMap<(u16, StackId, Kind, Place), (Interval, u32)>,
     patterns: HashMap<(usize, u16), u32>,
     dead: BTreeSet<usize>,
@@ -119,6 +124,7 @@ impl<'a> Run<'a> {
             phase: Phase::Start,
             done: 0,
             t: 1_000,
+            go: 0,
             counts: HashMap::new(),
             patterns: HashMap::new(),
             dead: BTreeSet::new(),
@@ -152,6 +158,7 @@ impl<'a> Run<'a> {
             self.io(n, "boot.writeEpoch", Kind::Force, None);
         }
         self.phase = Phase::Test;
+        self.go = self.t;
         for round in 0..self.sim.rounds {
             self.unclaimed();
             self.round(round);
@@ -345,6 +352,11 @@ impl<'a> Run<'a> {
             let due = match &awaited.at {
                 At::AtOnce => self.phase == Phase::Test,
                 At::Joined(n) => self.joined.iter().any(|i| self.sim.nodes[*i] == *n),
+                At::After(ms) => {
+                    let since = self.injected.last().map_or(self.go, |i| i.t_done);
+                    let points = self.t.saturating_sub(since) / 1_000;
+                    self.phase == Phase::Test && points * MS_A_POINT >= u64::from(*ms)
+                }
                 At::Exact(_) | At::Pattern(_) => false,
             };
             if !due {
@@ -374,7 +386,7 @@ impl<'a> Run<'a> {
                     *n == p.n
                 }
             }
-            At::AtOnce | At::Joined(_) => false,
+            At::AtOnce | At::Joined(_) | At::After(_) => false,
         };
         if hit {
             self.fault(Some((index, node, what, peer)), At::Exact(point));

@@ -17,7 +17,7 @@ fn named(f: &FaultAt) -> Vec<&NodeName> {
         At::Exact(p) => names.push(&p.node),
         At::Pattern(p) => names.extend(p.node.iter().chain(&p.except)),
         At::Joined(n) => names.push(n),
-        At::AtOnce => {}
+        At::AtOnce | At::After(_) => {}
     }
     match &f.fault {
         Fault::Crash {

@@ -7,7 +7,7 @@ use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses, serving_s
 use super::queue::{Kept, MAX_TRIES, Queue, Why};
 use super::rand::XoRand;
 use super::sim::Sim;
-use super::{Bounds, Parts, peers, random_points};
+use super::{Bounds, Oldest, Parts, peers, random, random_points};
 use crate::fuzz::FaultSet;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
@@ -225,6 +225,23 @@ proptest! {
     }
 
     #[test]
+    fn random_keeps_the_constraints_and_the_time(salt in any::<u64>(), mean in 0u64..5000) {
+        let sim = Sim::new(5, 2);
+        let shape = sim.shape();
+        let d = drawing(&shape, FaultSet::default());
+        let mut rand = XoRand::new(salt);
+        let s = random::draw(mean, "sim", StartState::Cold, &d, &mut rand);
+        prop_assert!((1..=sim.max_faults).contains(&s.faults.len()));
+        prop_assert!(d.state_after(&s).is_some(), "{s:?}");
+        let mut sum = 0;
+        for f in &s.faults {
+            let At::After(ms) = f.at else { panic!("{f:?}") };
+            sum += u64::from(ms);
+        }
+        prop_assert!(sum < mean.max(1), "{sum} of {mean}");
+    }
+
+    #[test]
     fn a_pattern_counts_from_the_previous_fault(salt in any::<u64>()) {
         // A cut that changes nothing before the second point leaves the fault-free order: both patterns must come.
         let sim = Sim::new(5, 2);
@@ -271,6 +288,96 @@ fn random_points_draw_kinds_evenly_on_small_clusters_too() {
             "{nodes} nodes: {cuts} of {draws}"
         );
     }
+}
+
+#[test]
+fn random_draws_numbers_kinds_and_nodes_evenly() {
+    let sim = Sim::new(4, 2);
+    let shape = sim.shape();
+    let d = drawing(&shape, FaultSet::default());
+    let mut rand = XoRand::new(3);
+    let mut numbers = [0; 11];
+    let mut first = std::collections::BTreeMap::new();
+    for _ in 0..4_000 {
+        let s = random::draw(1_000, "sim", StartState::Cold, &d, &mut rand);
+        numbers[s.faults.len()] += 1;
+        let what = match &s.faults[0].fault {
+            Fault::PartitionStart { .. } => "cut".to_owned(),
+            other => format!("{other:?}"),
+        };
+        *first.entry(what).or_insert(0) += 1;
+    }
+    // A tenth each, and half cuts: within five standard deviations. Of four crashes each an eighth.
+    assert!(
+        numbers[1..].iter().all(|n| (305..=495).contains(n)),
+        "{numbers:?}"
+    );
+    assert!((1840..=2160).contains(&first["cut"]), "{first:?}");
+    assert_eq!(first.len(), 5, "{first:?}");
+    let mut crashes = first.iter().filter(|(what, _)| *what != "cut");
+    assert!(crashes.all(|(_, n)| (390..=610).contains(n)), "{first:?}");
+}
+
+#[test]
+fn the_oldest_child_comes_first() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, set("crash")));
+    let kept = |seed, cold| Kept {
+        seed,
+        cold,
+        faults: 0,
+        time_ms: 1,
+        coverage: 1,
+        alike: None,
+    };
+    let mut queue = Queue::default();
+    let mut rand = XoRand::new(1);
+    assert_eq!(queue.oldest(&mut rand, 1.0), Oldest::None);
+    for id in [3, 5, 4] {
+        queue.add(kept(id, id != 4), &classes, |_| false);
+    }
+    assert_eq!(queue.oldest(&mut rand, 1.0), Oldest::In(3));
+    assert_eq!(queue.oldest(&mut rand, 0.0), Oldest::In(4));
+    // The youngest leaves memory, and nothing younger than what is away has its turn.
+    let (id, entry) = queue.park_youngest(classes.len() * 2).unwrap();
+    assert_eq!(id, 5);
+    queue.add(kept(6, true), &classes, |_| false);
+    let mut events = Vec::new();
+    let total: usize = classes.values().map(Vec::len).sum();
+    for turn in 0..total {
+        let pick = queue.take_oldest(3, &classes).unwrap();
+        events.push(classes[&pick.key][pick.occurrence as usize]);
+        assert_eq!(pick.why, Why::Oldest);
+        // The first cannot be injected: it comes again after all others of its seed run.
+        if turn == 0 {
+            assert!(!queue.not_injected(&pick));
+        } else {
+            queue.tested(&pick);
+        }
+    }
+    assert!(events.is_sorted(), "{events:?}");
+    let again = queue.take_oldest(3, &classes).unwrap();
+    assert_eq!(
+        (again.tries, classes[&again.key][again.occurrence as usize]),
+        (1, events[0])
+    );
+    queue.tested(&again);
+    assert_eq!(queue.oldest(&mut rand, 0.0), Oldest::In(4));
+    while let Some(pick) = queue.take_oldest(4, &classes) {
+        queue.tested(&pick);
+    }
+    assert_eq!(queue.oldest(&mut rand, 1.0), Oldest::Parked(5));
+    queue.unpark(entry);
+    assert_eq!(queue.oldest(&mut rand, 1.0), Oldest::In(5));
+    // The changes make the same queue again.
+    let mut same = Queue::default();
+    for change in queue.take_changes() {
+        same.apply(change).unwrap();
+    }
+    assert_eq!(same.pending(), queue.pending());
+    assert_eq!(same.oldest(&mut rand, 1.0), Oldest::In(5));
 }
 
 fn queue_of(sim: &Sim) -> (Queue, u64) {

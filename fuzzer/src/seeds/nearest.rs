@@ -80,7 +80,7 @@ impl<'a> Asked<'a> {
                 n: *n,
                 phase: *phase,
             }),
-            At::AtOnce | At::Joined(_) => None,
+            At::AtOnce | At::Joined(_) | At::After(_) => None,
         }
     }
 }

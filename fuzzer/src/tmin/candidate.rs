@@ -53,7 +53,7 @@ impl Candidate {
             let at = match &f.at {
                 At::Exact(_) | At::Joined(_) => true,
                 At::Pattern(p) => p.node.is_some() || p.except.is_some(),
-                At::AtOnce => false,
+                At::AtOnce | At::After(_) => false,
             };
             at || match &f.fault {
                 Fault::Crash { who, .. } | Fault::Reboot { who } => matches!(who, Who::Node(_)),
@@ -98,6 +98,14 @@ impl Best {
                     match &mut f.at {
                         At::Exact(p) => p.n = p.n.saturating_add(arrivals),
                         At::Pattern(p) => p.n = p.n.saturating_add(arrivals),
+                        At::After(ms) => {
+                            let faults = &self.candidate.sequence.faults;
+                            for gone in faults.get(next..*k).unwrap_or_default() {
+                                if let At::After(waited) = gone.at {
+                                    *ms = ms.saturating_add(waited);
+                                }
+                            }
+                        }
                         At::AtOnce | At::Joined(_) => {}
                     }
                 }
@@ -139,7 +147,7 @@ impl Best {
             let executing = match &f.at {
                 At::Exact(p) => Some(&p.node),
                 At::Pattern(_) => self.fact(*i).and_then(FaultFacts::executing),
-                At::AtOnce | At::Joined(_) => None,
+                At::AtOnce | At::Joined(_) | At::After(_) => None,
             };
             match shape.apply(&state, executing, &fault) {
                 Ok(next) => {

@@ -127,7 +127,7 @@ fn before(at: &At, event: &TraceEvent, k: usize, trace: &Trace) -> Vec<u32> {
             Box::new(|e| (e.stack, e.kind, e.place) == (event.stack, event.kind, event.place))
         }
         At::Pattern(p) => Box::new(|e| trace.fits(p, e)),
-        At::AtOnce | At::Joined(_) => return Vec::new(),
+        At::AtOnce | At::Joined(_) | At::After(_) => return Vec::new(),
     };
     (0..k)
         .map(|j| {

@@ -167,7 +167,7 @@ fn smaller(at: &At) -> Vec<u32> {
     let n = match at {
         At::Exact(p) => p.n,
         At::Pattern(p) => p.n,
-        At::AtOnce | At::Joined(_) => 1,
+        At::AtOnce | At::Joined(_) | At::After(_) => 1,
     };
     let mut out = Vec::new();
     if n > 1 {

@@ -124,6 +124,9 @@ fn told(s: &Snapshot, f: &KeptFinding, story: Option<&Story>, p: Palette) -> Vec
         line("k of n", k_of_n, Style::new()),
         line("folder", folder.display().to_string(), Style::new()),
     ];
+    if let Some(known) = s.known.get(&f.number) {
+        lines.insert(1, line("known as", known.clone(), bold));
+    }
     match story {
         None => lines.push(line("evidence", "being read".into(), Style::new())),
         Some(t) => {

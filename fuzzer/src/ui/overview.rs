@@ -75,8 +75,11 @@ fn overall_results(s: &Snapshot, p: Palette) -> Part {
                 p,
                 14,
                 "saved crashes",
-                s.findings.to_string(),
-                p.alarm(s.findings),
+                match s.known.len() {
+                    0 => s.findings.to_string(),
+                    known => format!("{} ({known} known)", s.findings),
+                },
+                p.alarm(s.findings.saturating_sub(s.known.len() as u64)),
             ),
             styled(p, 14, "saved hangs", s.hangs.to_string(), p.alarm(s.hangs)),
         ],

@@ -82,6 +82,8 @@ pub enum At {
     AtOnce,
     /// When this node's ready probe passes.
     Joined(NodeName),
+    /// So many ms after GO, or after the previous fault was done; at no point.
+    After(u32),
 }
 
 /// What happens.
@@ -205,7 +207,7 @@ impl At {
         match self {
             At::Exact(p) => p.phase,
             At::Pattern(p) => p.phase,
-            At::AtOnce | At::Joined(_) => Phase::Test,
+            At::AtOnce | At::Joined(_) | At::After(_) => Phase::Test,
         }
     }
 }
@@ -233,7 +235,7 @@ impl FaultAt {
                 p.except = p.except.as_ref().map(new);
             }
             At::Joined(n) => *n = new(n),
-            At::AtOnce => {}
+            At::AtOnce | At::After(_) => {}
         }
         let fault = match &self.fault {
             Fault::Crash { who: w, style } => Fault::Crash {

@@ -92,7 +92,7 @@ struct WhoText {
     expecting = "a [fault.at] table (a point, a pattern, or when = \"at-once\")"
 )]
 struct AtText {
-    /// `at-once` or `joined`; absent for points.
+    /// `at-once`, `joined` or `after`; absent for points.
     #[serde(skip_serializing_if = "Option::is_none")]
     when: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,6 +112,9 @@ struct AtText {
     place: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     n: Option<u32>,
+    /// With `after`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<String>,
     /// Set for a pattern whose parts would otherwise read as an exact point.
@@ -246,7 +249,7 @@ impl FaultText {
                 )
             })?
             .into_at(index)?;
-        if matches!(at, At::AtOnce | At::Joined(_)) && executing(&fault) {
+        if matches!(at, At::AtOnce | At::Joined(_) | At::After(_)) && executing(&fault) {
             return Err(wrong(
                 index,
                 "node",
@@ -256,7 +259,7 @@ impl FaultText {
         let kind = match &at {
             At::Exact(p) => Some(p.kind),
             At::Pattern(p) => p.kind,
-            At::AtOnce | At::Joined(_) => None,
+            At::AtOnce | At::Joined(_) | At::After(_) => None,
         };
         if let Some(kind) = kind.filter(|k| !k.is_message() && names(&fault, &Member::Peer)) {
             return Err(wrong(
@@ -427,6 +430,14 @@ impl WhoText {
 
 impl AtText {
     fn into_at(self, index: usize) -> Result<At, TextError> {
+        let after = self.when.as_deref() == Some("after");
+        if self.ms.is_some() && !after {
+            return Err(wrong(
+                index,
+                "at.ms",
+                "goes with when = \"after\" only: write that, or remove it",
+            ));
+        }
         match self.when.as_deref() {
             Some("at-once") => return Ok(At::AtOnce),
             Some("joined") => {
@@ -435,11 +446,20 @@ impl AtText {
                 })?;
                 return Ok(At::Joined(NodeName(node)));
             }
+            Some("after") => {
+                return self.ms.map(At::After).ok_or_else(|| {
+                    wrong(
+                        index,
+                        "at.ms",
+                        "missing: how many ms after GO, or after the fault before was done?",
+                    )
+                });
+            }
             Some(s) => {
                 return Err(wrong(
                     index,
                     "at.when",
-                    format!("`{s}` is neither at-once nor joined"),
+                    format!("`{s}` is none of at-once, joined, after"),
                 ));
             }
             None => {}
@@ -523,6 +543,11 @@ impl AtText {
                 node: Some(n.to_string()),
                 ..AtText::default()
             },
+            At::After(ms) => AtText {
+                when: Some("after".into()),
+                ms: Some(*ms),
+                ..AtText::default()
+            },
             At::Exact(p) => AtText {
                 node: Some(p.node.to_string()),
                 stack: Some(p.stack.to_string()),
@@ -534,6 +559,7 @@ impl AtText {
             },
             At::Pattern(p) => AtText {
                 when: None,
+                ms: None,
                 node: p.node.as_ref().map(ToString::to_string),
                 except: p.except.as_ref().map(ToString::to_string),
                 role: p.role.clone(),

@@ -131,7 +131,7 @@ fn meeting(mut at: At, fault: &Fault) -> At {
         match &mut at {
             At::Exact(p) => p.kind = Kind::MsgSend,
             At::Pattern(p) => p.kind = p.kind.map(|_| Kind::MsgSend),
-            At::AtOnce | At::Joined(_) => {}
+            At::AtOnce | At::Joined(_) | At::After(_) => {}
         }
     }
     at
@@ -156,7 +156,7 @@ fn aimed() -> impl Strategy<Value = Fault> {
 pub fn sequence() -> impl Strategy<Value = FaultSequence> {
     let fault_at = prop_oneof![
         4 => (at_point(), fault()).prop_map(|(at, fault)| FaultAt { at: meeting(at, &fault), fault }),
-        1 => (prop_oneof![Just(At::AtOnce), node().prop_map(At::Joined)], aimed())
+        1 => (prop_oneof![Just(At::AtOnce), node().prop_map(At::Joined), any::<u32>().prop_map(At::After)], aimed())
             .prop_map(|(at, fault)| FaultAt { at, fault }),
     ];
     let roles = prop::collection::btree_map(node(), "[a-z]{1,8}", 0..3);

@@ -275,3 +275,65 @@ fn another_sequence_goes_on_after_faults_that_are_the_same() {
     let cancel = [Action::Cancel { fault: 1 }];
     assert_eq!(other.go_with_others(faults, 9_000 * MS), cancel);
 }
+
+#[test]
+fn a_time_comes_whatever_the_cluster_does() {
+    let busy = |now: u64| {
+        Seen::Tick(Watch {
+            last_event: now,
+            ..Watch::default()
+        })
+    };
+    let node = |n| Who::Node(name(n));
+    let mut c = start(vec![
+        at(At::After(120), crash(node(2))),
+        at(At::After(0), crash(node(3))),
+        at(At::After(9_000), Fault::Reboot { who: node(2) }),
+    ]);
+    assert_eq!(c.on(busy(119 * MS), 119 * MS), []);
+    assert_eq!(c.on(busy(121 * MS), 121 * MS), [kill(0, 2)]);
+    // From the moment the fault before is done, and at once where that is its time.
+    assert_eq!(c.on(dead(2, true), 130 * MS), [current(1), kill(1, 3)]);
+    assert_eq!(c.on(dead(3, true), 140 * MS), [current(2)]);
+    // Neither silence nor a wait longer than for a point gives it up.
+    assert_eq!(c.on(Seen::Tick(quiet()), 9_139 * MS), []);
+    let spawn = [Action::Spawn { node: name(2) }];
+    assert_eq!(c.on(Seen::Tick(quiet()), 9_140 * MS), spawn);
+    let done: Vec<(At, u64)> = c
+        .done()
+        .iter()
+        .map(|d| (d.matched.at.clone(), d.t_reached / MS))
+        .collect();
+    assert_eq!(done, [(At::After(120), 121), (At::After(0), 130)]);
+}
+
+#[test]
+fn a_time_past_the_workload_is_given_up() {
+    let node = Who::Node(name(2));
+    let mut c = start(vec![at(At::After(500), crash(node))]);
+    let over = Watch {
+        workload_over: true,
+        ..quiet()
+    };
+    assert_eq!(
+        c.on(Seen::Tick(over), 500 * MS),
+        [Action::Cancel { fault: 0 }]
+    );
+    assert_eq!(
+        c.on(Seen::Cancelled { fault: 0 }, 501 * MS),
+        [Action::Finished]
+    );
+    assert_eq!(c.not_injected().unwrap().reason, "bound");
+}
+
+#[test]
+fn what_may_not_happen_at_its_time_ends_the_sequence() {
+    let mut c = start(vec![at(
+        At::After(5),
+        Fault::Reboot {
+            who: Who::FirstDead,
+        },
+    )]);
+    assert_eq!(c.on(Seen::Tick(quiet()), 5 * MS), [Action::Finished]);
+    assert_eq!(c.not_injected().unwrap().reason, "constraint");
+}

@@ -31,6 +31,9 @@ use warren_model::{Failure, FaultSequence, Judgement, RunProduct, Stage};
 pub struct FindingText {
     pub number: u64,
     pub signature: String,
+    /// The known bug that it is: id, title, where it is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<String>,
     /// `2 of 3`, or why it was not replayed.
     pub confirmed: String,
     /// It showed again in `k` of the `n` replays made.
@@ -184,10 +187,11 @@ fn evidence(text: &FindingText, product: &RunProduct, judgement: &Judgement) -> 
     // Writing to a String cannot fail.
     let _ = write!(
         out,
-        "finding {:06}, signature {}\nconfirmed: {}\nreproduce: {}\nminimise: {}\nfile: {}\nfound by {} (seed {}), run {}, after {} s of fuzzing\nwhy this sequence: {}\n\
+        "finding {:06}, signature {}\n{}confirmed: {}\nreproduce: {}\nminimise: {}\nfile: {}\nfound by {} (seed {}), run {}, after {} s of fuzzing\nwhy this sequence: {}\n\
          faults: {} asked, {} injected\n",
         text.number,
         text.signature,
+        (text.known.as_ref()).map_or_else(String::new, |k| format!("known: {k}\n")),
         text.confirmed,
         text.reproduce,
         text.minimise,
@@ -289,6 +293,7 @@ mod tests {
         let text = FindingText {
             number: 0,
             signature: "1f2e3d4c".into(),
+            known: None,
             confirmed: "2 of 3".into(),
             k: 2,
             n: 3,

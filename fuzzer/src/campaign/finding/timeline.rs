@@ -4,8 +4,8 @@
 use super::ops;
 use std::fmt::Write;
 use warren_model::{
-    EventFlags, Fault, HistoryEvent, Injected, Judgement, LogMoment, Member, RunProduct, Trace,
-    TraceEvent, Who,
+    At, EventFlags, Fault, HistoryEvent, Injected, Judgement, LogMoment, Member, NodeName,
+    RunProduct, Trace, TraceEvent, Who,
 };
 
 /// Points shown before and after each fault.
@@ -115,7 +115,11 @@ fn faults(product: &RunProduct) -> Vec<Row> {
         rows.push((
             i.t_reached,
             1,
-            format!("**  fault {n}: {what}: its moment is reached{}", drift(i)),
+            format!(
+                "**  fault {n}: {what}: its moment is reached{}{}",
+                drift(i),
+                struck(i, &product.trace)
+            ),
         ));
         let mut text = format!("**  fault {n}: {what}: done");
         if let Some(k) = &i.kill {
@@ -133,6 +137,43 @@ fn faults(product: &RunProduct) -> Vec<Row> {
         rows.push((i.t_done, 4, text));
     }
     rows
+}
+
+/// Of a fault at a time: what its nodes had passed last.
+fn struck(i: &Injected, trace: &Trace) -> String {
+    let At::After(ms) = i.matched.at else {
+        return String::new();
+    };
+    let nodes: Vec<&NodeName> = match &i.matched.fault {
+        Fault::Crash {
+            who: Who::Node(n), ..
+        } => vec![n],
+        Fault::PartitionStart { who, .. } => {
+            let all = who.cut.iter();
+            all.filter_map(|m| match m {
+                Member::Node(n) => Some(n),
+                Member::Executing | Member::Peer | Member::Role(_) => None,
+            })
+            .collect()
+        }
+        _ => Vec::new(),
+    };
+    let before = trace.events.partition_point(|e| e.t_ns < i.t_reached);
+    let passed = trace.events.get(..before).unwrap_or_default();
+    let mut text = format!(" ({ms} ms after GO or the fault before");
+    for node in nodes {
+        let of = |e: &&TraceEvent| trace.nodes.get(usize::from(e.node)) == Some(node);
+        if let Some(e) = passed.iter().rev().find(of) {
+            let stack = stack_text(trace, e.stack, FRAMES);
+            let _ = write!(
+                text,
+                "; {node} had passed {} {} {stack} n={} last",
+                e.kind, e.place, e.n
+            );
+        }
+    }
+    text.push(')');
+    text
 }
 
 fn drift(i: &Injected) -> String {
@@ -325,6 +366,33 @@ mod tests {
         assert_eq!(ms(5_432_100, 0).trim(), "5.432");
         assert_eq!(ms(0, 2_000_000).trim(), "-2.000");
         assert_eq!(ms(7, 7).trim(), "0.000");
+    }
+
+    #[test]
+    fn a_fault_at_a_time_says_where_it_struck() {
+        use crate::search::sim::Sim;
+        use warren_model::{CrashStyle, FaultSequence};
+        let crash = Fault::Crash {
+            who: Who::Node("n2".into()),
+            style: CrashStyle::Process,
+        };
+        let sequence = FaultSequence::empty("sim").with(At::After(300), crash);
+        let product = Sim::new(3, 1).run(&sequence);
+        let i = &product.record.injected[0];
+        let text = struck(i, &product.trace);
+        assert!(
+            text.starts_with(" (300 ms after GO or the fault before; n2 had passed ")
+                && text.ends_with("last)"),
+            "{text}"
+        );
+        let all = timeline(&product, &Judgement::default());
+        assert!(
+            all.contains(&format!("its moment is reached{text}")),
+            "{all}"
+        );
+        let mut exact = i.clone();
+        exact.matched.at = At::AtOnce;
+        assert_eq!(struck(&exact, &product.trace), "");
     }
 
     #[test]

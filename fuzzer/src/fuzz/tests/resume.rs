@@ -330,6 +330,12 @@ fn killed_at_any_point_shapes_and_havoc_become_the_same() {
 #[test]
 fn killed_at_any_point_the_baseline_becomes_the_same() {
     killed_at_any_point(StrategyKind::RandomPoints, 10);
+    killed_at_any_point(StrategyKind::Random, 10);
+}
+
+#[test]
+fn killed_at_any_point_the_order_goes_on() {
+    killed_at_any_point(StrategyKind::Fifo, 14);
 }
 
 /// What was under way beside the run that was looked at is begun again, in its order.

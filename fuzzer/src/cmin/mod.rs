@@ -1,0 +1,174 @@
+//! `warren cmin OUT -o DIR`: of a campaign's kept runs, a small set of sequences that has all their coverage and states, as seeds for
+//! `fuzz -i DIR`. Nothing is run: `runs/<id>.run` holds what each run showed. Changes nothing in OUT; it may belong to a living campaign.
+
+pub mod cover;
+
+use crate::campaign::StoredRun;
+use crate::campaign::folder::write_whole;
+use crate::cli::args::CminArgs;
+use crate::cli::exit::{CliError, Exit};
+use cover::{Candidate, cover};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use warren_model::FaultSequence;
+
+/// Where the slots of the second map begin among those of both.
+const STATES: u64 = 1 << 32;
+
+/// A kept run with faults.
+struct Entry {
+    /// The seed's file: `default-000007.toml`.
+    name: String,
+    sequence: FaultSequence,
+}
+
+/// What an output folder holds.
+#[derive(Default)]
+struct Kept {
+    instances: usize,
+    target: Option<String>,
+    entries: Vec<Entry>,
+    candidates: Vec<Candidate>,
+    /// Slots of runs without faults: whoever uses the seeds makes such runs, too.
+    free: BTreeSet<u64>,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit 2: OUT holds no campaign, or one whose runs do not say what they showed; DIR holds something. Exit 1: I/O.
+pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
+    let holds = |dir: &Path| std::fs::read_dir(dir).is_ok_and(|mut d| d.next().is_some());
+    if holds(&args.out) {
+        return Err(CliError::usage(format!(
+            "{} is not empty: seeds of two campaigns would mix; name another folder with -o",
+            args.out.display()
+        )));
+    }
+    let kept = read(&args.campaign)?;
+    let free: Vec<u64> = kept.free.iter().copied().collect();
+    let chosen = cover(&kept.candidates, &free);
+    if chosen.is_empty() {
+        return Err(CliError::usage(format!(
+            "{}: none of its {} kept runs shows more than a fault-free run: there is nothing to keep",
+            args.campaign.display(),
+            kept.entries.len()
+        )));
+    }
+    let failed = |path: &Path, e: std::io::Error| {
+        CliError::setup(format!("making the folder {}: {e}", path.display()))
+    };
+    std::fs::create_dir_all(&args.out).map_err(|e| failed(&args.out, e))?;
+    for i in &chosen {
+        let entry = &kept.entries[*i];
+        let path = args.out.join(&entry.name);
+        write_whole(&path, entry.sequence.to_text().as_bytes()).map_err(CliError::setup)?;
+    }
+    print!("{}", summary(&kept, &chosen, &args.out));
+    Ok(Exit::End)
+}
+
+/// What was kept of what.
+fn summary(kept: &Kept, chosen: &[usize], out: &Path) -> String {
+    let all = 0..kept.entries.len();
+    let faults = |of: &mut dyn Iterator<Item = usize>| -> usize {
+        of.map(|i| kept.entries[i].sequence.faults.len()).sum()
+    };
+    let mut slots: BTreeSet<u64> = kept.free.clone();
+    slots.extend(kept.candidates.iter().flat_map(|c| &c.slots));
+    let states = slots.range(STATES..).count();
+    let target = kept.target.as_deref().unwrap_or("TARGET");
+    let out = crate::campaign::folder::shell_line(&[out.display().to_string()]);
+    format!(
+        "kept {} of {} sequences with faults ({} of {} faults) of {} instance{}: all {} slots and {states} states, of which fault-free runs have {} and {}\n\
+         as seeds: warren fuzz {target} -i {out}\n",
+        chosen.len(),
+        kept.entries.len(),
+        faults(&mut chosen.iter().copied()),
+        faults(&mut all.into_iter()),
+        kept.instances,
+        if kept.instances == 1 { "" } else { "s" },
+        slots.len() - states,
+        kept.free.range(..STATES).count(),
+        kept.free.range(STATES..).count(),
+    )
+}
+
+/// All kept runs of an output folder, or of one instance.
+fn read(out: &Path) -> Result<Kept, CliError> {
+    let mut folders: Vec<PathBuf> = vec![out.to_owned()];
+    let entries = std::fs::read_dir(out)
+        .map_err(|e| CliError::usage(format!("reading {}: {e}", out.display())))?;
+    folders.extend(entries.flatten().map(|e| e.path()));
+    folders.sort();
+    folders.retain(|f| f.join("runs").is_dir() && f.join("queue").is_dir());
+    if folders.is_empty() {
+        return Err(CliError::usage(format!(
+            "{} holds no campaign: name the folder that `warren fuzz -o` wrote, or an instance in it",
+            out.display()
+        )));
+    }
+    let mut kept = Kept {
+        instances: folders.len(),
+        ..Kept::default()
+    };
+    for folder in folders {
+        let name = std::fs::canonicalize(&folder).unwrap_or(folder.clone());
+        let name = name.file_name().map(|n| n.to_string_lossy().into_owned());
+        instance(&folder, &name.unwrap_or_default(), &mut kept)?;
+    }
+    Ok(kept)
+}
+
+/// The kept runs of one instance, by id.
+fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> {
+    let runs = folder.join("runs");
+    let mut ids: Vec<u64> = std::fs::read_dir(&runs)
+        .map_err(|e| CliError::setup(format!("reading {}: {e}", runs.display())))?
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.strip_suffix(".run")?.parse().ok())
+        .collect();
+    ids.sort_unstable();
+    for id in ids {
+        let stored = StoredRun::read(&runs, id).map_err(CliError::setup)?;
+        let path = StoredRun::path(&runs, id);
+        let Some(shown) = stored.shown else {
+            return Err(CliError::usage(format!(
+                "{}: it was kept by an earlier Warren, which did not store what a run shows; run its queue as seeds of a new campaign first \
+                 (warren fuzz -i {})",
+                path.display(),
+                folder.join("queue").display()
+            )));
+        };
+        let states = shown.states.iter().map(|s| STATES + u64::from(*s));
+        let slots: Vec<u64> = shown
+            .slots
+            .iter()
+            .map(|s| u64::from(*s))
+            .chain(states)
+            .collect();
+        let Some(sequence) = stored.record.matched.filter(|m| !m.faults.is_empty()) else {
+            kept.free.extend(slots);
+            continue;
+        };
+        match &kept.target {
+            Some(target) if *target != sequence.target => {
+                return Err(CliError::usage(format!(
+                    "{} is of target `{}`, others of `{target}`: name one campaign",
+                    path.display(),
+                    sequence.target
+                )));
+            }
+            _ => kept.target = Some(sequence.target.clone()),
+        }
+        kept.candidates.push(Candidate {
+            cost: (sequence.faults.len(), stored.record.times.total),
+            slots,
+        });
+        kept.entries.push(Entry {
+            name: format!("{name}-{id:06}.toml"),
+            sequence,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! `warren cmin` on campaigns of the made-up cluster.
+
+use super::*;
+use crate::campaign::StoredRun;
+use crate::cli::args::CminArgs;
+use crate::cli::exit::{CliError, Exit};
+use crate::cmin;
+use crate::seeds::read_seeds;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+fn minimised(campaign: &Path, out: PathBuf) -> Result<Exit, CliError> {
+    let campaign = campaign.to_owned();
+    cmin::run(&CminArgs { campaign, out })
+}
+
+/// Slots of both maps of all kept runs, and how many there are.
+fn shown(runs: &Path, ids: impl IntoIterator<Item = u64>) -> BTreeSet<(bool, u32)> {
+    let mut all = BTreeSet::new();
+    for id in ids {
+        let shown = StoredRun::read(runs, id).unwrap().shown.unwrap();
+        all.extend(shown.slots.into_iter().map(|s| (false, s)));
+        all.extend(shown.states.into_iter().map(|s| (true, s)));
+    }
+    all
+}
+
+#[test]
+fn a_campaign_comes_down_to_a_few_seeds_that_show_as_much() {
+    let dir = tempfile::tempdir().unwrap();
+    let end = fuzz(
+        Sim::new(3, 1),
+        options(&dir.path().join("out"), StrategyKind::CrashFuzz, 3, 120),
+        nothing(),
+    );
+    let few = dir.path().join("few");
+    assert_eq!(
+        minimised(&dir.path().join("out"), few.clone()).unwrap(),
+        Exit::End
+    );
+    let seeds = read_seeds(&few).unwrap();
+    let runs = end.folder.join("runs");
+    let kept = names(&end.folder.join("queue")).len() as u64;
+    let ids: Vec<u64> = seeds
+        .iter()
+        .map(|s| {
+            let id = s.name.strip_prefix("default-").unwrap();
+            id.strip_suffix(".toml").unwrap_or(id).parse().unwrap()
+        })
+        .collect();
+    assert!(
+        !ids.is_empty() && (ids.len() as u64) < kept * 2 / 3,
+        "{} of {kept}",
+        ids.len()
+    );
+    let root = [0];
+    let chosen = ids.iter().copied().chain(root);
+    assert_eq!(shown(&runs, chosen), shown(&runs, 0..kept));
+    for (seed, id) in seeds.iter().zip(&ids) {
+        let stored = StoredRun::read(&runs, *id).unwrap();
+        assert_eq!(Some(&seed.sequence), stored.matched());
+    }
+
+    // As seeds of a new campaign they find what the old one had found.
+    let mut o = options(
+        &dir.path().join("again"),
+        StrategyKind::CrashFuzz,
+        9,
+        ids.len() as u64,
+    );
+    o.seeds = seeds;
+    let again = fuzz(Sim::new(3, 1), o, nothing());
+    let edges = |f: &Path| stat(f, "edges_found").parse::<u64>().unwrap();
+    let slots = shown(&runs, 0..kept)
+        .iter()
+        .filter(|(states, _)| !states)
+        .count() as u64;
+    assert!(
+        edges(&again.folder) >= slots,
+        "{} of {slots}",
+        edges(&again.folder)
+    );
+
+    // An instance alone will do, a folder that holds something will not.
+    let same = dir.path().join("same");
+    minimised(&end.folder, same.clone()).unwrap();
+    assert_eq!(read_seeds(&same).unwrap().len(), ids.len());
+    let e = minimised(&end.folder, same).unwrap_err();
+    assert!(e.exit == Exit::Usage && e.text.contains("not empty"), "{e}");
+}
+
+#[test]
+fn what_cannot_be_minimised_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = || dir.path().join("few");
+    let e = minimised(dir.path(), out()).unwrap_err();
+    assert!(
+        e.exit == Exit::Usage && e.text.contains("holds no campaign"),
+        "{e}"
+    );
+    let e = minimised(&dir.path().join("none"), out()).unwrap_err();
+    assert!(e.exit == Exit::Usage && e.text.contains("none"), "{e}");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/state-v6");
+    let e = minimised(&old, out()).unwrap_err();
+    assert!(
+        e.exit == Exit::Usage && e.text.contains("an earlier Warren"),
+        "{e}"
+    );
+    assert!(!out().exists());
+    // Nothing but the fault-free run.
+    let mut o = options(&dir.path().join("out"), StrategyKind::CrashFuzz, 3, 1);
+    o.max_time = Some(Duration::ZERO);
+    fuzz(Sim::new(3, 1), o, nothing());
+    let e = minimised(&dir.path().join("out"), out()).unwrap_err();
+    assert!(e.text.contains("nothing to keep"), "{e}");
+}

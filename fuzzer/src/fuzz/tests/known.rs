@@ -1,0 +1,103 @@
+//! Known bugs on the made-up cluster: saved once, counted, no news; and what only looks like one is a finding beside it.
+
+use super::*;
+use crate::known::KnownBugs;
+
+/// A campaign in which the planted bug's signature is known, if a node's log has the line.
+fn knowing(dir: &Path, known: KnownBugs, tweak: Tweak) -> (FuzzEnd, Vec<String>) {
+    let mut o = options(dir, StrategyKind::CrashFuzz, 1, 150);
+    o.known = known;
+    let snapshot = o.snapshot.clone();
+    let end = fuzz(Sim::new(3, 1), o, tweak);
+    (end, snapshot.drain_lines())
+}
+
+fn list(signature: &str, log: &str) -> KnownBugs {
+    let text = format!(
+        "version = 1\ntarget = \"sim\"\n[[bug]]\nid = \"SIM-1\"\ntitle = \"entry lost\"\nsignatures = [\"{signature}\"]\nlog = [{log}]\n"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("known-bugs.toml");
+    std::fs::write(&path, text).unwrap();
+    KnownBugs::read(&path, "sim").unwrap()
+}
+
+fn files(end: &FuzzEnd, sub: &str) -> usize {
+    let entries = std::fs::read_dir(end.folder.join(sub)).unwrap();
+    let names = entries.map(|e| e.unwrap().file_name());
+    names.filter(|n| *n != "README.txt").count()
+}
+
+#[test]
+fn a_known_bug_is_saved_once_and_is_no_news() {
+    let dir = tempfile::tempdir().unwrap();
+    let (end, said) = knowing(dir.path(), KnownBugs::default(), nothing());
+    let f = &end.folder;
+    assert_eq!((end.findings, end.known), (1, 0));
+    assert_eq!(stat(f, "known_findings"), "0");
+    let several = files(&end, "crashes");
+    assert!(several > 1 && said.iter().any(|l| l.starts_with("FINDING 000000: ")));
+    let signature = stat(f, "finding_000000")[..8].to_owned();
+
+    let dir = tempfile::tempdir().unwrap();
+    let (end, said) = knowing(dir.path(), list(&signature, ""), nothing());
+    let f = &end.folder;
+    assert_eq!((end.findings, end.known), (1, 1));
+    assert_eq!((files(&end, "crashes"), files(&end, "findings")), (1, 1));
+    assert_eq!(stat(f, "known_findings"), "1");
+    assert_eq!(stat(f, "known_000000"), "SIM-1 (entry lost)");
+    assert!(
+        said.iter()
+            .any(|l| l.starts_with("KNOWN 000000: SIM-1 (entry lost): "))
+    );
+    assert!(!said.iter().any(|l| l.starts_with("FINDING ")), "{said:?}");
+    let evidence = std::fs::read_to_string(f.join("findings/000000/evidence.txt")).unwrap();
+    assert!(
+        evidence.contains("\nknown: SIM-1 (entry lost)\n"),
+        "{evidence}"
+    );
+    assert!(stat(f, "finding_000000").ends_with("3/3"));
+
+    // It does not end a campaign that waits for news, and is known again when it goes on.
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 1, 160);
+    (o.resume, o.exit_on_bug, o.known) = (true, true, list(&signature, ""));
+    let end = fuzz(Sim::new(3, 1), o, nothing());
+    assert_eq!(end.reason, EndReason::SequenceLimit);
+    assert_eq!((end.findings, end.known), (1, 1));
+    assert_eq!(stat(&end.folder, "known_000000"), "SIM-1 (entry lost)");
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 1, 150);
+    (o.exit_on_bug, o.known) = (true, list(&signature, "'no such line'"));
+    assert_eq!(fuzz(Sim::new(3, 1), o, nothing()).reason, EndReason::Bug);
+}
+
+#[test]
+fn what_looks_like_a_known_bug_is_a_finding_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (end, _) = knowing(dir.path(), KnownBugs::default(), nothing());
+    let signature = stat(&end.folder, "finding_000000")[..8].to_owned();
+    // Only its first failing sequence, and the replays of that, have the line.
+    let first = Rc::new(Cell::new(None));
+    let tweak: Tweak = Box::new(move |_, input, _, product| {
+        let lost = format!("{:?}", product.observations).contains("planted");
+        let text = input.to_text();
+        let id = warren_model::ids::fnv1a(text.as_bytes());
+        let matched = product.record.matched.as_ref().map(FaultSequence::to_text);
+        let own = matched.map(|m| warren_model::ids::fnv1a(m.as_bytes()));
+        if lost && first.get().is_none() {
+            first.set(own);
+        }
+        if lost && (first.get() == Some(id) || first.get() == own) {
+            product.logs.insert("n1".into(), "a\nthe line\n".into());
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let (end, said) = knowing(dir.path(), list(&signature, "'^the line$'"), tweak);
+    assert_eq!((end.findings, end.known), (2, 1), "{said:?}");
+    assert_eq!(stat(&end.folder, "known_000000"), "SIM-1 (entry lost)");
+    assert!(
+        said.iter().any(|l| l.starts_with("FINDING 000001: ")),
+        "{said:?}"
+    );
+}

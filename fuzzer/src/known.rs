@@ -1,0 +1,299 @@
+//! `known-bugs.toml` beside target.toml: bugs of a target that have a number upstream, and how a failing run shows them. Read by `fuzz`, where a
+//! finding that is known is counted and not reported as new, and by `replay`, where it is named. Hides nothing: a known bug is saved once
+//! with its whole story, and a replay of it fails as before.
+//!
+//! A signature says what was seen (check, normalised evidence, role, stage), and two bugs may look alike: most lost writes have one
+//! signature. So a bug may ask for lines of a node's log, too; what has the signature and not the lines is not known.
+
+use regex::Regex;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use warren_executor::target::Target;
+use warren_model::{Failure, NodeName};
+
+/// Of the file.
+const KNOWN_VERSION: u32 = 1;
+/// Largest file.
+const MAX_BYTES: u64 = 1 << 20;
+/// Its name.
+pub const FILE: &str = "known-bugs.toml";
+
+/// The known bugs of a target.
+#[derive(Clone, Debug, Default)]
+pub struct KnownBugs(Vec<KnownBug>);
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct KnownBug {
+    /// The upstream number: `ZOOKEEPER-2332`.
+    pub id: String,
+    pub title: String,
+    /// The first release without it, where there is one.
+    pub fixed_in: Option<String>,
+    signatures: Vec<String>,
+    /// Each must match in one and the same node's log.
+    log: Vec<Regex>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileText {
+    version: Spanned<u32>,
+    target: Spanned<String>,
+    #[serde(default, rename = "bug")]
+    bugs: Vec<BugText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a [[bug]] table")]
+struct BugText {
+    id: Spanned<String>,
+    title: String,
+    fixed_in: Option<String>,
+    signatures: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    log: Vec<Spanned<String>>,
+}
+
+/// As it is shown: `ZOOKEEPER-2332 (a title), fixed in 3.9.3`.
+impl fmt::Display for KnownBug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.id, self.title)?;
+        match &self.fixed_in {
+            Some(version) => write!(f, ", fixed in {version}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl KnownBugs {
+    /// Those of a target; none where it has no such file. A base's file is the base's: another build may have other bugs.
+    ///
+    /// # Errors
+    /// What is wrong with the file, with its path and the line.
+    pub fn of_target(target: &Target) -> Result<Self, String> {
+        match target.folders.first() {
+            Some(folder) => Self::read(&folder.join(FILE), &target.name),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// The list of a file; none where there is no file.
+    ///
+    /// # Errors
+    /// As [`KnownBugs::of_target`].
+    pub fn read(path: &Path, target: &str) -> Result<Self, String> {
+        let mut bytes = Vec::new();
+        let read =
+            std::fs::File::open(path).and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+        match read {
+            Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) => return Err(format!("reading {}: {e}", path.display())),
+        }
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(format!(
+                "{}: it is larger than {MAX_BYTES} bytes",
+                path.display()
+            ));
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        Self::parse(&text, target)
+            .map_err(|(line, why)| format!("{}, line {line}: {why}", path.display()))
+    }
+
+    /// The list of a text, or the line of the first thing that is wrong with it.
+    fn parse(text: &str, target: &str) -> Result<Self, (usize, String)> {
+        let at = |span: Range<usize>, why: String| (line_of(text, span.start), why);
+        let file: FileText = toml::from_str(text)
+            .map_err(|e| at(e.span().unwrap_or(0..0), crate::ui::one_line(e.message())))?;
+        let version = *file.version.get_ref();
+        if version != KNOWN_VERSION {
+            let why = format!("it has version {version}, this Warren reads {KNOWN_VERSION}");
+            return Err(at(file.version.span(), why));
+        }
+        if file.target.get_ref() != target {
+            let why = format!(
+                "it is of target `{}`, this is `{target}`",
+                file.target.get_ref()
+            );
+            return Err(at(file.target.span(), why));
+        }
+        let mut bugs: Vec<KnownBug> = Vec::new();
+        for b in file.bugs {
+            let span = b.id.span();
+            let id = b.id.into_inner();
+            if id.trim().is_empty() || bugs.iter().any(|known| known.id == id) {
+                let why =
+                    format!("`{id}`: an id is what the bug is called upstream, once in a file");
+                return Err(at(span, why));
+            }
+            if b.signatures.get_ref().is_empty() {
+                let why = format!("{id} has no signature: a finding's stands in its evidence.txt");
+                return Err(at(b.signatures.span(), why));
+            }
+            for s in b.signatures.get_ref() {
+                let digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+                if s.get_ref().len() != 8 || !s.get_ref().bytes().all(digit) {
+                    let why = format!(
+                        "`{}` is no signature: 8 hex digits, small letters",
+                        s.get_ref()
+                    );
+                    return Err(at(s.span(), why));
+                }
+            }
+            let log = b.log.iter().map(|pattern| {
+                Regex::new(pattern.get_ref())
+                    .map_err(|e| at(pattern.span(), crate::ui::one_line(&e.to_string())))
+            });
+            bugs.push(KnownBug {
+                log: log.collect::<Result<_, _>>()?,
+                id,
+                title: b.title,
+                fixed_in: b.fixed_in,
+                signatures: b
+                    .signatures
+                    .into_inner()
+                    .into_iter()
+                    .map(Spanned::into_inner)
+                    .collect(),
+            });
+        }
+        Ok(KnownBugs(bugs))
+    }
+
+    /// The bug that a failure of a run is, by its signature and the nodes' logs.
+    #[must_use]
+    pub fn of(&self, failure: &Failure, logs: &BTreeMap<NodeName, String>) -> Option<&KnownBug> {
+        let tells = |log: &&String, bug: &KnownBug| {
+            bug.log.iter().all(|p| log.lines().any(|l| p.is_match(l)))
+        };
+        self.0.iter().find(|bug| {
+            bug.signatures.contains(&failure.signature)
+                && (bug.log.is_empty() || logs.values().any(|log| tells(&log, bug)))
+        })
+    }
+}
+
+/// 1-based.
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|b| *b == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_model::{FailureKind, Stage};
+
+    const HEAD: &str = "version = 1\ntarget = \"t\"\n\n";
+
+    fn failure(signature: &str) -> Failure {
+        Failure {
+            checker: "serve".into(),
+            kind: FailureKind::Liveness,
+            stage: Stage::Degraded,
+            role: None,
+            node: None,
+            evidence: vec![],
+            normalised: String::new(),
+            signature: signature.into(),
+        }
+    }
+
+    #[test]
+    fn a_bug_is_known_by_its_signature_and_its_lines() {
+        let text = format!(
+            "{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\", \"00000002\"]\nfixed_in = \"2.0\"\n\
+             [[bug]]\nid = \"T-2\"\ntitle = \"two\"\nsignatures = [\"00000003\"]\nlog = ['ACK \\d+ dropped', 'no quorum']\n"
+        );
+        let known = KnownBugs::parse(&text, "t").unwrap();
+        let logs = |texts: [&str; 2]| -> BTreeMap<NodeName, String> {
+            [("a", texts[0]), ("b", texts[1])]
+                .map(|(n, t)| (NodeName::from(n), t.to_owned()))
+                .into()
+        };
+        let none = logs(["", ""]);
+        let both = logs(["x", "ACK 12 dropped\nthere is no quorum"]);
+        let apart = logs(["ACK 12 dropped", "no quorum"]);
+        for (signature, logs, id) in [
+            ("00000001", &none, Some("T-1")),
+            ("00000002", &both, Some("T-1")),
+            ("00000003", &both, Some("T-2")),
+            ("00000003", &apart, None),
+            ("00000003", &none, None),
+            ("00000004", &both, None),
+        ] {
+            let got = known.of(&failure(signature), logs).map(|b| b.id.as_str());
+            assert_eq!(got, id, "{signature} {logs:?}");
+        }
+        let one = known.of(&failure("00000001"), &none).unwrap();
+        assert_eq!(one.to_string(), "T-1 (one), fixed in 2.0");
+    }
+
+    #[test]
+    fn a_bad_file_is_refused_with_its_line() {
+        let bug = |rest: &str| format!("{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\n{rest}");
+        for (text, line, part) in [
+            ("version = 2\ntarget = \"t\"\n".to_owned(), 1, "version 2"),
+            (
+                "version = 1\ntarget = \"u\"\n".to_owned(),
+                2,
+                "`u`, this is `t`",
+            ),
+            ("version = 1\n".to_owned(), 1, "target"),
+            (format!("{HEAD}[[bug]\n"), 4, ""),
+            (bug("signatures = []\n"), 7, "no signature"),
+            (bug("signatures = [\n  \"0000001\"]\n"), 8, "`0000001`"),
+            (bug("signatures = [\"0000000A\"]\n"), 7, "`0000000A`"),
+            (
+                bug("signatures = [\"00000001\"]\nlog = [\"(\"]\n"),
+                8,
+                "unclosed",
+            ),
+            (
+                bug("signatures = [\"00000001\"]\nlink = \"x\"\n"),
+                8,
+                "link",
+            ),
+            (
+                bug(
+                    "signatures = [\"00000001\"]\n[[bug]]\nid = \"T-1\"\ntitle = \"two\"\nsignatures = [\"00000002\"]\n",
+                ),
+                9,
+                "once in a file",
+            ),
+        ] {
+            let (at, why) = KnownBugs::parse(&text, "t").unwrap_err();
+            assert!(at == line && why.contains(part), "{text}: line {at}: {why}");
+        }
+    }
+
+    #[test]
+    fn no_file_is_no_bug_and_the_path_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        assert!(KnownBugs::read(&path, "t").unwrap().0.is_empty());
+        std::fs::write(&path, "version = 1\ntarget = 5\n").unwrap();
+        let e = KnownBugs::read(&path, "t").unwrap_err();
+        assert!(e.contains("known-bugs.toml, line 2: "), "{e}");
+    }
+
+    /// The lists that Warren comes with.
+    #[test]
+    fn the_lists_of_the_targets_are_good() {
+        let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+        let mut lists = 0;
+        for entry in std::fs::read_dir(targets).unwrap() {
+            let folder = entry.unwrap().path();
+            let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+            let known = KnownBugs::read(&folder.join(FILE), &name).unwrap();
+            lists += usize::from(!known.0.is_empty());
+        }
+        assert!(lists > 0);
+    }
+}
