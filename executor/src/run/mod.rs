@@ -14,6 +14,7 @@ mod drive;
 mod ended;
 mod flow;
 mod image;
+mod marks;
 mod memory;
 mod midway;
 mod options;

@@ -3,9 +3,10 @@
 //! AFL's letters where AFL has one (-o -V -E -s -t -x -M -S). Refuses to know defaults that need a target or a clock: those are set
 //! where they are used. Verbs that are not there yet stand nowhere here.
 
-use crate::fuzz::{FaultSet, Slots, StrategyKind};
-use crate::search::Without;
+mod fuzz;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use fuzz::FuzzArgs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -116,88 +117,6 @@ impl RunArgs {
     pub fn limit(&self) -> Duration {
         Duration::from_millis(self.limit_ms.unwrap_or(Self::LIMIT_MS))
     }
-}
-
-/// `warren fuzz`.
-#[derive(Clone, Debug, Args)]
-pub struct FuzzArgs {
-    /// Name of the target (see `warren targets`)
-    pub target: String,
-    /// Campaign folder (default: out/TARGET)
-    #[arg(short = 'o', value_name = "OUT")]
-    pub out: Option<PathBuf>,
-    /// Main instance of OUT under this name: shares its work with the other instances there (-S), on this or other machines
-    #[arg(short = 'M', value_name = "NAME", value_parser = instance_name, conflicts_with = "secondary")]
-    pub main: Option<String>,
-    /// Secondary instance of OUT under this name; any number of them, each with its own name
-    #[arg(short = 'S', value_name = "NAME", value_parser = instance_name)]
-    pub secondary: Option<String>,
-    /// Begin with the fault sequences of this file or folder (seeds); `-`: go on with the campaign in OUT, as it was when it
-    /// ended or was killed
-    #[arg(short = 'i', value_name = "IN")]
-    pub input: Option<PathBuf>,
-    /// End after so many seconds of fuzzing, counted from this start's first fuzzed run
-    #[arg(short = 'V', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub seconds: Option<u64>,
-    /// End after so many sequences were tested, in all starts together
-    #[arg(short = 'E', value_name = "RUNS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub runs: Option<u64>,
-    /// End after so many CPU seconds of fuzzing, Warren's own and those of all it starts, in all starts together
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub cpu_seconds: Option<u64>,
-    /// Seed of all random choices (default: from the clock; a campaign that goes on keeps its own)
-    #[arg(short = 's', value_name = "SEED")]
-    pub seed: Option<u64>,
-    /// Limit of one run (default: 20 s or five median fault-free runs, whichever is longer)
-    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
-    pub limit_ms: Option<u64>,
-    /// Search strategy: crashfuzz, warren (crashfuzz's queue with shapes, havoc, strata, symmetry, state novelty and energy), or a baseline: fifo, brute-force, random, random-points
-    #[arg(long, value_name = "NAME", default_value = "crashfuzz")]
-    pub strategy: StrategyKind,
-    /// Parts of `warren` to leave out: any of shapes, havoc, strata, symmetry, state, energy, swarm
-    #[arg(long, value_name = "PART[,PART...]")]
-    pub without: Option<Without>,
-    /// With `warren`: this instance draws kinds of faults, crash style, cuts, most faults and shares from its seed, within what is asked for
-    #[arg(long)]
-    pub swarm: bool,
-    /// Faults to draw: any of crash, reboot, partition
-    #[arg(long, value_name = "LIST", default_value = "crash,reboot,partition")]
-    pub faults: FaultSet,
-    /// Most faults in a sequence
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
-    pub max_faults: u64,
-    /// Of the picks, those that start cold where snapshots work: start-up and first elections have bugs too
-    #[arg(long, value_name = "SHARE", default_value_t = crate::fuzz_cmd::COLD_SHARE, value_parser = share)]
-    pub cold_share: f64,
-    /// Children of one kept run picked in a row: they share a snapshot taken just after its faults; 1 = none do
-    #[arg(long, value_name = "N", default_value_t = crate::fuzz_cmd::IN_A_ROW, value_parser = clap::value_parser!(u32).range(1..=32))]
-    pub in_a_row: u32,
-    /// Clusters side by side: a number, or auto for as many as 20 fault-free runs at once stay undisturbed
-    #[arg(short = 'j', value_name = "N", default_value = "1")]
-    pub slots: Slots,
-    /// Run an LLMP broker here, which brokers of other machines join: their instances and those of OUT hear each other (with -M or -S)
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
-    pub broker_port: Option<u16>,
-    /// Where it listens. LLMP knows no passwords: any other address than loopback's is for networks in which everyone is trusted
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    pub broker_bind: std::net::IpAddr,
-    /// Join the LLMP broker of another machine (with -M or -S)
-    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
-    pub remote_broker: Option<String>,
-    /// No screen: a status line a second
-    #[arg(long)]
-    pub no_ui: bool,
-    /// End at the first finding (exit 77) or hang (exit 70)
-    #[arg(long)]
-    pub exit_on_bug: bool,
-    /// Make each finding smaller as soon as it stands (at most 60 runs each)
-    #[arg(long)]
-    pub minimize: bool,
-    /// Write the instrumented classes here
-    #[arg(long, value_name = "DIR")]
-    pub dump_classes: Option<PathBuf>,
-    #[command(flatten)]
-    pub setup: SetupArgs,
 }
 
 /// `warren replay`.
@@ -424,35 +343,10 @@ pub struct CompareArgs {
     pub options: Vec<String>,
 }
 
-/// Where a broker is.
-fn host_port(text: &str) -> Result<String, String> {
-    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-    match port.map(|(_, port)| port.parse::<u16>()) {
-        Some(Ok(1..)) => Ok(text.to_owned()),
-        _ => Err(format!("`{text}` is no HOST:PORT, such as 127.0.0.1:1337")),
-    }
-}
-
-/// A name of an instance.
-fn instance_name(text: &str) -> Result<String, String> {
-    if crate::fuzz::is_instance_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("write 1 to 32 letters, digits, `_` or `-`".into())
-    }
-}
-
-/// A share is from 0 to 1.
-fn share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("write a number from 0 to 1".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzz::StrategyKind;
     use clap::CommandFactory;
 
     #[test]

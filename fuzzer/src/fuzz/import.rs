@@ -7,9 +7,10 @@
 //! came nearest, and tried again.
 
 use super::State;
+use super::describe::describe;
 use super::drive::Drive;
 use super::saved::Job;
-use super::session::{Session, describe};
+use super::session::Session;
 use super::stage::{DURABLE_EVERY, identity};
 use crate::search::{Queue, queue::MAX_TRIES};
 use crate::seeds::{SeedFile, near_lines, nearest, needs_kernel};

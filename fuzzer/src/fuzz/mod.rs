@@ -6,6 +6,7 @@ mod cluster;
 mod confirm;
 mod counts;
 mod cpu;
+mod describe;
 mod drive;
 mod engine;
 mod finds;
@@ -30,13 +31,13 @@ mod tests;
 mod under_way;
 
 pub use cluster::run;
+pub use describe::describe;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
 pub use options::{
     EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts, StrategyKind,
 };
 pub use saved::{check_resume, identity};
-pub use session::describe;
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
 pub use sync::{check_main, common_identity, is_instance_name};
 

@@ -2,8 +2,9 @@
 //! seed run as they were kept, in one by point, at one crash, reboots, cuts. Classes know no points: whoever takes a child reads its seed
 //! run's file and brings its classes along.
 
-use super::{Change, Entry, Pick, Queue, TakenFrom, Why, chance};
+use super::{Change, Entry, Pick, Queue, TakenFrom, Why};
 use crate::search::children::SeedClasses;
+use crate::search::rand::chance;
 use libafl_bolts::rands::Rand;
 
 /// Whose child comes next.

@@ -1,0 +1,200 @@
+//! Which child of the queue comes next: by lineage, pool, stratum and score (section IV-B). Asked by the scheduler; nothing is taken before
+//! it is known which one it is.
+
+use super::{Entry, POOLS, Pick, Queue, TakenFrom, Why};
+use crate::search::energy::{self, Alike};
+use crate::search::entry::Class;
+use crate::search::rand::{below, chance};
+use crate::search::score::{ScoreInput, score};
+use crate::search::strata::Stratum;
+use libafl_bolts::rands::Rand;
+
+/// So often a child that is to come in a row is passed over at most, where no others wait.
+const MAX_PASSED_OVER: u32 = 64;
+
+/// A child that is to be taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// Index of its seed run's entry.
+    pub entry: usize,
+    pub from: TakenFrom,
+    /// Of the seed run.
+    pub score: u64,
+    /// The pool it was drawn from.
+    pub why: Why,
+}
+
+impl Queue {
+    /// Takes one child; `None` when every class in memory is exhausted (see [`Queue::wanted`]). `cold_share` of the picks are
+    /// children of runs that started cold, as long as there are children of both lineages. A pool is drawn by score x untried
+    /// occurrences; with classes in strata, evenly over the strata that have any, then by score over classes.
+    pub fn pick(&mut self, rand: &mut impl Rand, cold_share: f64) -> Option<Pick> {
+        let found = self.find(rand, cold_share)?;
+        self.take(found)
+    }
+
+    /// As [`Queue::pick`], for children that are taken `in_a_row` where they can share a prefix: then `true`, and the caller takes the
+    /// others by [`Queue::pick_of`]. As often as there is more than one in a row such a child is passed over, so that rows leave each
+    /// seed run, and each lineage, its share of the runs.
+    pub fn pick_rows(
+        &mut self,
+        rand: &mut impl Rand,
+        cold_share: f64,
+        in_a_row: u32,
+    ) -> Option<(Pick, bool)> {
+        let passed = 1.0 / f64::from(in_a_row.max(1));
+        for _ in 0..MAX_PASSED_OVER {
+            let found = self.find(rand, cold_share)?;
+            let row = in_a_row > 1 && self.entries[found.entry].shares_prefix();
+            if !row || chance(rand, passed) {
+                return self.take(found).map(|pick| (pick, row));
+            }
+        }
+        self.pick(rand, cold_share).map(|pick| (pick, false))
+    }
+
+    /// Where the next child is; it stays there.
+    fn find(&self, rand: &mut impl Rand, cold_share: f64) -> Option<Found> {
+        let pending = |cold| {
+            self.entries
+                .iter()
+                .any(|e| e.cold == cold && e.pending() > 0)
+        };
+        if pending(true) && pending(false) {
+            let cold = chance(rand, cold_share);
+            return self.find_among(rand, |entry| entry.cold == cold);
+        }
+        self.find_among(rand, |_| true)
+    }
+
+    /// Takes one more child of this seed run; `None` when it has none in memory.
+    pub fn pick_of(&mut self, seed: u64, rand: &mut impl Rand) -> Option<Pick> {
+        let found = self.find_among(rand, |entry| entry.seed == seed)?;
+        self.take(found)
+    }
+
+    fn find_among(&self, rand: &mut impl Rand, among: impl Fn(&Entry) -> bool) -> Option<Found> {
+        let mut scores = self.scores();
+        for (score, entry) in scores.iter_mut().zip(&self.entries) {
+            // Without weight it is in no pool.
+            if !among(entry) {
+                *score = 0;
+            }
+        }
+        for (why, probability) in POOLS {
+            let totals = self.weigh(why, &scores);
+            if totals.iter().any(|t| *t > 0) && chance(rand, probability) {
+                return self.draw(why, &scores, totals, rand);
+            }
+        }
+        let totals = self.weigh(Why::Any, &scores);
+        self.draw(Why::Any, &scores, totals, rand)
+    }
+
+    /// One of a pool, whose weight in each stratum is known; `None` when it is empty.
+    fn draw(
+        &self,
+        pool: Why,
+        scores: &[u64],
+        totals: [u64; 4],
+        rand: &mut impl Rand,
+    ) -> Option<Found> {
+        let some: Vec<(Stratum, u64)> = Stratum::EACH
+            .into_iter()
+            .zip(totals)
+            .filter(|(_, total)| *total > 0)
+            .collect();
+        let (stratum, total) = match &some[..] {
+            [] => return None,
+            [only] => *only,
+            several => several[below(rand, several.len() as u64) as usize],
+        };
+        self.locate(pool, stratum, scores, below(rand, total))
+    }
+
+    /// Of each seed run's children, as they are now.
+    pub(super) fn scores(&self) -> Vec<u64> {
+        let averages = self.averages();
+        let of = |e: &Entry| ScoreInput {
+            time_ms: e.time_ms,
+            coverage: e.coverage,
+            waiting: self.picks - e.kept_at,
+            faults: e.faults + 1,
+        };
+        self.entries
+            .iter()
+            .map(|e| self.left(e.alike, score(of(e), averages)))
+            .collect()
+    }
+
+    /// What energy leaves of a score.
+    fn left(&self, alike: Option<Alike>, score: u64) -> u64 {
+        match alike.filter(|a| a.loses) {
+            Some(a) => energy::left(score, self.alike.get(&a.id).copied().unwrap_or(1)),
+            None => score,
+        }
+    }
+
+    pub(super) fn belongs(&self, entry: &Entry, class: &Class, pool: Why) -> bool {
+        match pool {
+            Why::NewFaultId => {
+                let id = class.key.fault_id();
+                !self.tested.contains(&id) && self.running.iter().all(|r| r.1 != id)
+            }
+            Why::Recovery => class.recovery,
+            Why::NewAmongSiblings => {
+                let id = class.key.fault_id();
+                !entry.tested.contains(&id) && !self.running.contains(&(entry.seed, id))
+            }
+            Why::Any | Why::Oldest => true,
+        }
+    }
+
+    /// The weight of a pool in each stratum.
+    fn weigh(&self, pool: Why, scores: &[u64]) -> [u64; 4] {
+        let mut totals = [0; 4];
+        for (e, score) in self.entries.iter().zip(scores) {
+            for c in e.classes.iter().filter(|c| self.belongs(e, c, pool)) {
+                totals[c.key.stratum as usize] += c.weight(*score);
+            }
+            for r in &e.retries {
+                if self.belongs(e, &r.class, pool) {
+                    totals[r.class.key.stratum as usize] += score;
+                }
+            }
+        }
+        totals
+    }
+
+    /// The child under the `at`-th unit of weight of a pool in a stratum.
+    fn locate(&self, pool: Why, stratum: Stratum, scores: &[u64], mut at: u64) -> Option<Found> {
+        let found = |entry, from, score| {
+            Some(Found {
+                entry,
+                from,
+                score,
+                why: pool,
+            })
+        };
+        for (entry, (e, score)) in self.entries.iter().zip(scores).enumerate() {
+            for (j, c) in e.classes.iter().enumerate() {
+                if c.key.stratum == stratum && self.belongs(e, c, pool) {
+                    let weight = c.weight(*score);
+                    if at < weight {
+                        return found(entry, TakenFrom::Class(j), *score);
+                    }
+                    at -= weight;
+                }
+            }
+            for (j, r) in e.retries.iter().enumerate() {
+                if r.class.key.stratum == stratum && self.belongs(e, &r.class, pool) {
+                    if at < *score {
+                        return found(entry, TakenFrom::Retry(j), *score);
+                    }
+                    at -= score;
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,232 @@
+//! The queue: each child once, pools in their order, tries, lineages, and what saving keeps.
+
+use super::*;
+
+fn queue_of(sim: &Sim) -> (Queue, u64) {
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
+    let children = all(&classes).len() as u64;
+    let mut queue = Queue::default();
+    queue.add(
+        Kept {
+            cold: true,
+            seed: 0,
+            faults: 0,
+            time_ms: 2000,
+            coverage: 30,
+            alike: None,
+        },
+        &classes,
+        |_| false,
+    );
+    (queue, children)
+}
+
+/// With slots side by side several children of a class are out: one that is given up takes no other one's way back.
+#[test]
+fn a_child_that_is_out_keeps_its_seed_run() {
+    let (mut queue, children) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(7);
+    let mut out: Vec<Pick> = Vec::new();
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
+        out.push(p);
+    }
+    assert_eq!(out.len() as u64, children);
+    let kept = out.pop().unwrap();
+    let same = |p: &Pick| p.key == kept.key;
+    assert!(
+        out.iter().any(same),
+        "another one of the same class is out too"
+    );
+    for p in &out {
+        let last = Pick {
+            tries: 2,
+            ..p.clone()
+        };
+        assert!(queue.not_injected(&last), "given up");
+    }
+    assert!(!queue.not_injected(&kept));
+    let again = queue.pick(&mut rand, 1.0).expect("it comes back");
+    assert_eq!(
+        (again.key, again.occurrence, again.tries),
+        (kept.key, kept.occurrence, 1)
+    );
+    queue.tested(&again);
+    assert!(queue.pick(&mut rand, 1.0).is_none());
+}
+
+#[test]
+fn the_queue_gives_each_child_once_and_then_is_exhausted() {
+    let (mut queue, children) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(1);
+    let mut seen = HashSet::new();
+    assert_eq!(queue.pending(), children);
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
+        queue.tested(&p);
+        assert!(seen.insert((p.key, p.occurrence)), "{p:?} twice");
+        assert_eq!(queue.pending() + seen.len() as u64, children);
+    }
+    assert_eq!(seen.len() as u64, children);
+    assert_eq!(queue.classes(), 0);
+    assert!(queue.pick(&mut rand, 1.0).is_none());
+}
+
+#[test]
+fn new_fault_ids_come_first() {
+    let (mut queue, _) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(2);
+    let ids = {
+        let sim = Sim::new(3, 1);
+        let shape = sim.shape();
+        let product = sim.run(&FaultSequence::empty("sim"));
+        seed(&product)
+            .classes(&drawing(&shape, FaultSet::default()))
+            .keys()
+            .map(|k| k.fault_id())
+            .collect::<HashSet<_>>()
+            .len()
+    };
+    let mut tested = HashSet::new();
+    let mut passed_by = 0;
+    for _ in 0..ids {
+        let p = queue.pick(&mut rand, 1.0).unwrap();
+        if p.why == Why::NewFaultId {
+            assert!(tested.insert(p.key.fault_id()), "{p:?} is not new");
+        } else {
+            passed_by += 1;
+        }
+        queue.tested(&p);
+    }
+    assert!(
+        passed_by <= ids / 10,
+        "{passed_by} of {ids} passed by at 0.99"
+    );
+}
+
+#[test]
+fn recovery_comes_second_and_siblings_third() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, set("crash")));
+    let special = classes.keys().next().unwrap().stack;
+    let kept = |seed| Kept {
+        cold: true,
+        seed,
+        faults: 0,
+        time_ms: 2000,
+        coverage: 30,
+        alike: None,
+    };
+    let mut queue = Queue::default();
+    // Everything was tested once through another seed run.
+    queue.add(kept(0), &classes, |_| false);
+    let mut rand = XoRand::new(3);
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
+        queue.tested(&p);
+    }
+    queue.add(kept(1), &classes, |s| s == special);
+    let mut why = Vec::new();
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
+        if p.why == Why::Recovery {
+            assert_eq!(p.key.stack, special);
+        }
+        assert_ne!(p.why, Why::NewFaultId);
+        why.push(p.why);
+        queue.tested(&p);
+    }
+    let recovery = why.iter().filter(|w| **w == Why::Recovery).count();
+    let siblings = why.iter().filter(|w| **w == Why::NewAmongSiblings).count();
+    assert!(recovery >= 1 && siblings >= 5, "{recovery} {siblings}");
+    assert!(why[..3].contains(&Why::Recovery));
+}
+
+#[test]
+fn not_injected_is_tried_three_times_in_all() {
+    let (mut queue, children) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(4);
+    let mut tries = 0u64;
+    let mut given_up = 0u64;
+    while let Some(p) = queue.pick(&mut rand, 1.0) {
+        assert!(p.tries < MAX_TRIES);
+        tries += 1;
+        given_up += u64::from(queue.not_injected(&p));
+    }
+    assert_eq!(given_up, children);
+    assert_eq!(queue.uninjectable(), children);
+    assert_eq!(tries, 3 * children);
+}
+
+#[test]
+fn the_same_seed_picks_the_same_children() {
+    let picks = |s| {
+        let (mut queue, _) = queue_of(&Sim::new(5, 2));
+        let mut rand = XoRand::new(s);
+        (0..50)
+            .map(|_| {
+                let p = queue.pick(&mut rand, 1.0).unwrap();
+                queue.tested(&p);
+                (p.key, p.occurrence)
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(picks(9), picks(9));
+    assert_ne!(picks(9), picks(10));
+}
+
+#[test]
+fn the_queue_survives_saving() {
+    let (mut queue, _) = queue_of(&Sim::new(3, 1));
+    let mut rand = XoRand::new(5);
+    for _ in 0..10 {
+        let p = queue.pick(&mut rand, 1.0).unwrap();
+        queue.tested(&p);
+    }
+    let bytes = postcard::to_allocvec(&queue).unwrap();
+    let mut back: Queue = postcard::from_bytes(&bytes).unwrap();
+    let mut other = rand.clone();
+    assert_eq!(back.pick(&mut other, 1.0), queue.pick(&mut rand, 1.0));
+}
+
+#[test]
+fn a_share_of_the_picks_starts_cold_while_there_are_both() {
+    let sim = Sim::new(5, 2);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
+    for share in [0.0, 0.15, 1.0] {
+        let mut queue = Queue::default();
+        for (id, cold) in [(0, true), (1, false), (2, false)] {
+            let kept = Kept {
+                cold,
+                seed: id,
+                faults: 0,
+                time_ms: 1000,
+                coverage: 100,
+                alike: None,
+            };
+            queue.add(kept, &classes, |_| false);
+        }
+        let mut rand = XoRand::new(9);
+        let picks: Vec<u64> = (0..300)
+            .map(|_| queue.pick(&mut rand, share).unwrap().seed)
+            .collect();
+        let cold = picks.iter().filter(|s| **s == 0).count();
+        // Within four standard deviations.
+        let (low, high) = if share == 0.15 { (20, 70) } else { (0, 300) };
+        assert!((low..=high).contains(&cold), "{cold} of 300 at {share}");
+        match share {
+            0.0 => assert_eq!(cold, 0),
+            1.0 => assert_eq!(cold, 300),
+            _ => {}
+        }
+        // With one lineage exhausted the other goes on, whatever the share.
+        let mut rest = 0;
+        while queue.pick(&mut rand, share).is_some() {
+            rest += 1;
+        }
+        let all: usize = classes.values().map(Vec::len).sum();
+        assert_eq!(300 + rest, 3 * all, "at {share}");
+    }
+}
