@@ -61,6 +61,15 @@ impl Bar {
     }
 }
 
+/// Tries in a row that do not come to all faults after which a candidate is given up: one whose points come as often as those of the given
+/// sequence, which missed them in `missed` of `runs`, is not given up so with probability 0.95.
+#[must_use]
+pub fn misses(missed: u32, runs: u32) -> u32 {
+    let rate = f64::from(missed + 1) / f64::from(runs + 2);
+    let enough = |n: &u32| at_least(*n, *n, rate) <= 1.0 - SURE;
+    (1..MOST).find(enough).unwrap_or(MOST)
+}
+
 /// Probability of at least k hits in n runs at this rate.
 fn at_least(k: u32, n: u32, rate: f64) -> f64 {
     let mut below = 0.0;
@@ -132,6 +141,21 @@ mod tests {
         ];
         for (hits, runs, want) in table {
             assert_eq!(bar.decided(hits, runs), want, "{hits} of {runs}");
+        }
+    }
+
+    #[test]
+    fn the_surer_the_points_the_sooner_a_candidate_is_given_up() {
+        let table = [
+            ((0, 3), 2),
+            ((0, 1), 3),
+            ((0, 30), 1),
+            ((1, 4), 3),
+            ((5, 10), 5),
+            ((9, 10), 12),
+        ];
+        for ((missed, runs), want) in table {
+            assert_eq!(misses(missed, runs), want, "{missed} of {runs}");
         }
     }
 

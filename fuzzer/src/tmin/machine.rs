@@ -4,7 +4,7 @@
 //! Order: learn (which failure, how often), fewer faults, earlier and simpler ones, points that say less, the cold start, the result once
 //! more.
 
-use super::bar::Bar;
+use super::bar::{Bar, misses};
 use super::candidate::{Best, Candidate, differs, nodes};
 use super::facts::Facts;
 use super::shrink::Shrink;
@@ -122,6 +122,8 @@ struct Trial {
     hits: u32,
     runs: u32,
     passed: u32,
+    /// Did not come to all faults.
+    missed: u32,
     unclear: u32,
     others: BTreeSet<String>,
 }
@@ -162,6 +164,8 @@ pub struct Minimiser {
     signature: Option<String>,
     given: (u32, u32),
     bar: Bar,
+    /// So many tries of a candidate, all of which did not come to its faults, are enough.
+    misses: u32,
     spent: u64,
     steps: u32,
     voids: u32,
@@ -185,6 +189,7 @@ impl Minimiser {
                 tries: 1,
                 needed: 1,
             },
+            misses: u32::MAX,
             settings,
             shape,
             stage: Stage::Learn,
@@ -299,6 +304,7 @@ impl Minimiser {
         t.runs += 1;
         t.hits += u32::from(shows);
         t.passed += u32::from(outcome.ended == Ended::Passed);
+        t.missed += u32::from(outcome.ended == Ended::NotInjected);
         t.unclear += u32::from(!matches!(outcome.ended, Ended::Passed | Ended::Failed));
         // What a run shows beside the failure to keep is the same story told by another checker.
         if !shows {
@@ -307,9 +313,12 @@ impl Minimiser {
         if shows && outcome.facts.is_some() {
             t.facts = outcome.facts;
         }
+        // Its point does not come: more tries of it are wasted.
+        let gone = t.missed == t.runs && t.missed >= self.misses;
         match self.bar.decided(t.hits, t.runs) {
             Some(true) => self.settle(Verdict::Kept, told),
             Some(false) => self.settle(Verdict::NotKept, told),
+            None if gone => self.settle(Verdict::NotKept, told),
             None => {}
         }
     }
@@ -405,6 +414,7 @@ impl Minimiser {
             hits: 0,
             runs: 0,
             passed: 0,
+            missed: 0,
             unclear: 0,
             others: BTreeSet::new(),
         })
@@ -427,6 +437,9 @@ impl Minimiser {
         self.best.facts = last.and_then(|o| o.facts.clone()).unwrap_or_default();
         (self.best.k, self.best.n) = (k, runs);
         self.given = (k, runs);
+        let missed = self.learned.iter();
+        let missed = missed.filter(|o| o.ended == Ended::NotInjected);
+        self.misses = misses(u32::try_from(missed.count()).unwrap_or(u32::MAX), runs);
         self.bar = Bar::learn(k, runs, self.settings.tries, self.settings.needed);
         self.stage = Stage::Fewer;
         told.push(Told::Learned {

@@ -65,6 +65,33 @@ fn roles_are_tried_where_names_block_and_then_fewer_faults_again() {
 }
 
 #[test]
+fn a_candidate_whose_point_does_not_come_costs_few_tries() {
+    // It shows in one of three replays, and only with both faults: a candidate gets some eight tries.
+    let given = sequence(&[crash(1), crash(2)]);
+    let mut m = Minimiser::new(given.clone(), wide(), settings(200));
+    let (mut runs, mut tries) = (0, std::collections::BTreeMap::new());
+    let told = play(&mut m, 1000, &mut |ask| {
+        runs += 1;
+        if ask.sequence != given {
+            *tries.entry(ask.hash).or_insert(0) += 1;
+            return Outcome {
+                ended: Ended::NotInjected,
+                ..passes()
+            };
+        }
+        if runs % 3 == 0 { fails(SIG) } else { passes() }
+    });
+    let Some(Told::Learned { bar, .. }) = told.first() else {
+        panic!("{told:?}")
+    };
+    assert!(bar.tries > 4, "{bar:?}");
+    assert!(
+        !tries.is_empty() && tries.values().all(|n| *n <= 2),
+        "{tries:?}"
+    );
+}
+
+#[test]
 fn no_fault_goes_to_and_fro() {
     let given = sequence(&[crash(1)]);
     let mut m = Minimiser::new(given.clone(), wide(), settings(100));
