@@ -36,8 +36,9 @@ OUTSIDE = {
 }
 SAVING = ["run-file", "before-record", "torn", "record", "line", "queue", "checkpoint-written", "checkpoint"]
 FINDING = ["owed", "saved-sequence", "finding", "decided"]
-# `minimise` is `warren tmin` of a known failure, which keeps a journal of its own; it comes last.
-PLAN = ["learn", "start", "held", "test", "heal", "final", "confirm", "saving", "minimise"]
+# The last two keep a journal of their own: `minimise` is `fuzz --minimize` with a known failure as its seed, `tmin` is the verb with it.
+PLAN = ["learn", "start", "held", "test", "heal", "final", "confirm", "saving", "minimise", "tmin"]
+OWN = ("minimise", "tmin")
 FIVE = Path(__file__).resolve().parent / "tests/e2e/tmin-five.toml"
 LIMIT = 600.0
 
@@ -117,7 +118,7 @@ def run_lines(root):
 class Warren:
     """One start of `warren fuzz`, with its events."""
 
-    def __init__(self, options, resume, kill_at=None):
+    def __init__(self, options, resume, kill_at=None, folder="campaign", own=()):
         self.pipe = options.out / "events"
         if not self.pipe.exists():
             os.mkfifo(self.pipe)
@@ -125,8 +126,8 @@ class Warren:
         environment = dict(os.environ, WARREN_TEST_EVENTS=str(self.pipe))
         if kill_at:
             environment["WARREN_TEST_KILL_AT"] = kill_at
-        command = [options.warren, "fuzz", "canary", "-o", str(options.out / "campaign"), "--no-ui", "-s", str(options.seed)]
-        command += (["-i", "-"] if resume else []) + options.more
+        command = [options.warren, "fuzz", "canary", "-o", str(options.out / folder), "--no-ui", "-s", str(options.seed)]
+        command += (["-i", "-"] if resume else []) + list(own) + options.more
         self.log = open(options.out / "log", "ab")
         self.log.write(f"\n== {' '.join(command)} {kill_at or ''}\n".encode())
         self.log.flush()
@@ -219,7 +220,86 @@ def journal_lines(path):
     return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
 
 
+def tries_of(journal):
+    """Numbers of the runs that the journal of a minimisation has."""
+    lines = [json.loads(line) for line in journal_lines(journal)[1:]]
+    return [line["run"] for line in lines if "run" in line]
+
+
 def minimise(options, kills, dice, complain):
+    """Kills `fuzz --minimize` so many times while it minimises, resumes it each time, then lets it end: it goes on where it was, makes no
+    try again and comes to its result. (kills, in progress, left behind)"""
+    root = options.out / "minimise" / "default"
+    finding = root / "findings/000000"
+    journal, result = finding / "minimised.journal.jsonl", finding / "minimised.toml"
+    own = ["--minimize", "-E", "1"]
+    done, lost, left_behind, known, clean = 0, 0, 0, [], machine()
+
+    def start():
+        resume = (root / "state/checkpoint").exists()
+        return Warren(options, resume, folder="minimise", own=own + ([] if resume else ["-i", str(FIVE)]))
+
+    def made():
+        lines = [json.loads(line) for line in run_lines(root) if line.endswith("}")]
+        return [line["run"] for line in lines if line["role"] == "minimise" and line["void"] != "stopped"]
+
+    for _ in range(kills):
+        warren = start()
+        # At least one more try, but for the first kill: that one may come before the first try is over.
+        enough, begun = len(known) + (1 if done else 0), 0
+        until = time.monotonic() + LIMIT
+        while time.monotonic() < until and warren.process.poll() is None:
+            begun += sum(e == "minimise:start" for e in warren.take(0.05))
+            if begun and journal.exists() and len(tries_of(journal)) >= enough:
+                break
+        end = time.monotonic() + dice.uniform(0, 1.0)
+        while time.monotonic() < end:
+            warren.remember()
+            warren.take(0.05)
+        if warren.process.poll() is not None:
+            complain(f"fuzz --minimize ended by itself with {warren.process.returncode} before it was killed {kills} times: {warren.said()[-400:]}")
+            warren.close()
+            break
+        warren.process.kill()
+        warren.close()
+        done += 1
+        deadline, killed = time.monotonic() + 2.0, ticks()
+        while (left := leftovers(warren.members, warren.spaces, killed)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        while (more_left := machine() - clean) and time.monotonic() < deadline + 3.0:
+            time.sleep(0.05)
+        for what in left + sorted(more_left):
+            complain(f"kill {done} (minimise): left behind: {what}")
+        left_behind += len(left) + len(more_left)
+        now = tries_of(journal) if journal.exists() else []
+        # Of a try the journal has and the campaign has not, nothing counts: it is made again, under its number.
+        counted = made()
+        if now[:len(known)] != known or now[:len(counted)] != counted or len(now) > len(counted) + 1:
+            complain(f"kill {done} (minimise): tries {known} before, {now} in the journal now, {counted} in runs.jsonl")
+        resumed = re.search(r"resuming: (\d+) runs", warren.said())
+        in_progress = (int(resumed[1]) if resumed else 0) + warren.runs - len(run_lines(root))
+        if not 0 <= in_progress <= 1:
+            complain(f"kill {done} (minimise): {in_progress} runs lost")
+        lost += in_progress
+        known = counted
+        print(f"kill {done:3} minimise at {warren.last:18} tries {len(known):3}", flush=True)
+    warren, until = start(), time.monotonic() + LIMIT
+    while warren.process.poll() is None and time.monotonic() < until:
+        warren.take(0.2)
+    if warren.process.poll() is None:
+        warren.process.kill()
+    warren.close()
+    counted, faults = made(), result.read_text().count("[[fault]]") if result.exists() else 0
+    closed = journal.exists() and b'"closed"' in journal_lines(journal)[-1]
+    if warren.process.returncode != 0 or not 0 < faults < 5 or not closed:
+        complain(f"fuzz --minimize, let alone, ended with {warren.process.returncode}, {faults} faults, its journal {'closed' if closed else 'open'}")
+    elif tries_of(journal) != counted or counted[:len(known)] != known:
+        complain(f"tries {tries_of(journal)} in the journal, {counted} in runs.jsonl, {known} at the last kill")
+    print(f"fuzz --minimize, let alone: {faults} faults after {len(counted)} tries in all", flush=True)
+    return done, lost, left_behind
+
+
+def tmin(options, kills, dice, complain):
     """Kills `warren tmin` so many times, each after at least one more run; then lets it end. (kills, left behind)"""
     out = options.out / "min.toml"
     journal = options.out / "min.journal.jsonl"
@@ -247,13 +327,13 @@ def minimise(options, kills, dice, complain):
         while (left := leftovers(members, spaces, killed)) and time.monotonic() < deadline:
             time.sleep(0.05)
         for what in left:
-            complain(f"kill {done} (minimise): left behind: {what}")
+            complain(f"kill {done} (tmin): left behind: {what}")
         left_behind += len(left)
         now = journal_lines(journal)
         if now[:len(known)] != known:
-            complain(f"kill {done} (minimise): the journal lost runs: {len(known)} lines before, {len(now)} now")
+            complain(f"kill {done} (tmin): the journal lost runs: {len(known)} lines before, {len(now)} now")
         known = now
-        print(f"kill {done:3} minimise at tmin             runs {len(known) - 1:4}", flush=True)
+        print(f"kill {done:3} tmin     at tmin             runs {len(known) - 1:4}", flush=True)
     code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
     faults = out.read_text().count("[[fault]]") if out.exists() else 0
     if code != 0 or not 0 < faults < 5 or journal_lines(journal)[:len(known)] != known:
@@ -279,7 +359,7 @@ def main():
     phases = options.phases.split(",")
     each, more = divmod(options.kills, len(phases))
     wanted = {p: each + (i < more) for i, p in enumerate(phases)}
-    plan = [p for p in phases if p != "minimise" for _ in range(wanted[p])]
+    plan = [p for p in phases if p not in OWN for _ in range(wanted[p])]
     table = {p: [0, 0, 0] for p in phases}
     wrong = []
     saving = 0
@@ -376,8 +456,10 @@ def main():
         for name in sorted(before - visible(root)):
             complain(f"the last start lost {name}")
     if "minimise" in wanted:
-        kills, left = minimise(options, wanted["minimise"], dice, complain)
-        table["minimise"] = [kills, 0, left]
+        table["minimise"] = list(minimise(options, wanted["minimise"], dice, complain))
+    if "tmin" in wanted:
+        kills, left = tmin(options, wanted["tmin"], dice, complain)
+        table["tmin"] = [kills, 0, left]
     print("\nphase     kills  in progress  left behind")
     for phase, (kills, lost, left) in table.items():
         print(f"{phase:9} {kills:5} {lost:12} {left:12}")

@@ -3,6 +3,8 @@
 
     tests/snapshots.py agree TARGET [--runs 60] [--count 50] [--seed 1]
         a campaign with snapshots, then its kept sequences once from their snapshot and once cold: same outcome, same `injected k of n`?
+    tests/snapshots.py prefix TARGET [--runs 60] [--count 50] [--seed 1]
+        the same, once with all faults in one run and once from a prefix snapshot (after all faults but the last)
     tests/snapshots.py restores TARGET [--count 1000]
         so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, and the time of a restore
 
@@ -16,7 +18,7 @@ SLOT = re.compile(r"^  times: slot (\d+) ms")
 
 
 def outcomes(files, flags):
-    """Per file: (outcome, injected, started cold), of one replay of all."""
+    """Per file: (outcome, injected, started cold, from a prefix), of one replay of all."""
     out = subprocess.run([WARREN, "replay", *files, *flags], cwd=ROOT, capture_output=True, text=True)
     if out.returncode not in (0, 70, 77):
         sys.exit(f"warren replay ended with {out.returncode}:\n{out.stderr}")
@@ -26,32 +28,46 @@ def outcomes(files, flags):
         at = name if name in files else at
         run = RUN.match(line)
         if run and at:
-            seen[at] = [run.group(1), run.group(2), False]
+            seen[at] = [run.group(1), run.group(2), False, False]
         elif "warning: started cold" in line and at in seen:
             seen[at][2] = True
+        elif "  begun where another run was dumped" in line and at in seen:
+            seen[at][3] = True
     return seen
 
 
 def agree(args):
+    return both_ways(args, "cold", ["--snapshot", "off"])
+
+
+def prefix(args):
+    return both_ways(args, "from a prefix", ["--snapshot", "require", "--prefix"])
+
+
+def both_ways(args, name, flags):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         subprocess.run([WARREN, "fuzz", args.target, "-o", out, "-s", str(args.seed), "-E", str(args.runs), "--no-ui",
                         "--snapshot", "require", "--cold-share", "0"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         entries = sorted(glob.glob(out + "/default/queue/id:*"))
-        entries = [e for e in entries if "[[fault]]" in open(e).read() and 'start = "snapshot-' in open(e).read()]
+        least = 2 if "--prefix" in flags else 1
+        entries = [e for e in entries if open(e).read().count("[[fault]]") >= least and 'start = "snapshot-' in open(e).read()]
         entries = entries[: args.count]
-        warm = outcomes(entries, ["--snapshot", "require"])
-        cold = outcomes(entries, ["--snapshot", "off"])
-        same = 0
+        whole = outcomes(entries, ["--snapshot", "require"])
+        other = outcomes(entries, flags)
+        same = shared = 0
         for e in entries:
-            w, c = warm.get(e), cold.get(e)
-            if w is None or c is None or w[2] or not c[2]:
-                sys.exit(f"{e}: not run as asked: {w} {c}")
-            if w[:2] == c[:2]:
+            w, o = whole.get(e), other.get(e)
+            if w is None or o is None or w[2] or o[2] != (name == "cold"):
+                sys.exit(f"{e}: not run as asked: {w} {o}")
+            shared += o[3]
+            if w[:2] == o[:2]:
                 same += 1
             else:
-                print(f"{os.path.basename(e)}: from a snapshot {w[0]}, {w[1]}; cold {c[0]}, {c[1]}")
+                print(f"{os.path.basename(e)}: from a snapshot {w[0]}, {w[1]}; {name} {o[0]}, {o[1]}")
         print(f"{same} of {len(entries)} sequences: same outcome and same `injected k of n` both ways")
+        if least == 2:
+            print(f"{shared} of the second ones began from a prefix snapshot")
         return same * 10 >= len(entries) * 9
 
 
@@ -103,16 +119,17 @@ def restores(args):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = p.add_subparsers(dest="verb", required=True)
-    a = verbs.add_parser("agree")
-    a.add_argument("target")
-    a.add_argument("--runs", type=int, default=60)
-    a.add_argument("--count", type=int, default=50)
-    a.add_argument("--seed", type=int, default=1)
+    for name in ("agree", "prefix"):
+        a = verbs.add_parser(name)
+        a.add_argument("target")
+        a.add_argument("--runs", type=int, default=60)
+        a.add_argument("--count", type=int, default=50)
+        a.add_argument("--seed", type=int, default=1)
     r = verbs.add_parser("restores")
     r.add_argument("target")
     r.add_argument("--count", type=int, default=1000)
     args = p.parse_args()
-    sys.exit(0 if (agree if args.verb == "agree" else restores)(args) else 1)
+    sys.exit(0 if {"agree": agree, "prefix": prefix, "restores": restores}[args.verb](args) else 1)
 
 
 main()

@@ -15,7 +15,7 @@ mod side_by_side;
 pub mod slot;
 pub mod target;
 
-pub use run::{NodeProgress, NodeStatus, ProgressFn, RunError, RunOptions, RunProgress};
+pub use run::{NodeProgress, NodeStatus, PrefixUse, ProgressFn, RunError, RunOptions, RunProgress};
 
 /// Hash of the agent's jars: campaigns made by different agents do not mix.
 #[must_use]

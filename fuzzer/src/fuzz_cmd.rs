@@ -22,6 +22,8 @@ use warren_executor::target::Target;
 pub const SNAPSHOTS: u8 = 3;
 /// Of the picks, those that start cold where snapshots work.
 pub const COLD_SHARE: f64 = 0.15;
+/// Children of one kept run that are picked in a row, unless `--in-a-row` says otherwise.
+pub const IN_A_ROW: u32 = 4;
 
 /// Runs the verb.
 ///
@@ -158,6 +160,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
         o.starts = Starts {
             snapshots: SNAPSHOTS,
             cold_share: args.cold_share,
+            in_a_row: args.in_a_row,
             required: args.setup.snapshot == UseSnapshots::Require,
         };
     }

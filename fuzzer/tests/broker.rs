@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use warren::broker::{Broker, Config};
@@ -65,12 +65,26 @@ fn soon(what: &str, said: &[&Said], mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Until the broker has said so.
+fn says(what: &str, said: &Said, part: &str) {
+    soon(what, &[said], || {
+        let said = said.lock().unwrap();
+        said.iter().any(|l| l.contains(part))
+    });
+}
+
+/// Two output folders, one with instance a, one with instance b, that have begun to tell.
+fn left_and_right() -> (tempfile::TempDir, [PathBuf; 2]) {
+    let dir = tempfile::tempdir().unwrap();
+    let out = ["left", "right"].map(|name| dir.path().join(name));
+    tell(&out[0], "a", "begin a");
+    tell(&out[1], "b", "begin b");
+    (dir, out)
+}
+
 #[test]
 fn whoever_vanishes_is_found_again_and_nonsense_is_survived() {
-    let dir = tempfile::tempdir().unwrap();
-    let (left, right) = (dir.path().join("left"), dir.path().join("right"));
-    tell(&left, "a", "begin a");
-    tell(&right, "b", "begin b");
+    let (_dir, [left, right]) = left_and_right();
     let at = port();
     let (first, said_first) = broker(&left, "1", at, None);
     // It comes up before or after the one that it joins.
@@ -122,15 +136,9 @@ fn a_broker_passes_on_what_it_hears() {
     }
     let (left, middle) = (port(), port());
     let (one, said_one) = broker(&out[0], "1", left, None);
-    let listens = |said: &Said| {
-        soon("it listens", &[said], || {
-            let said = said.lock().unwrap();
-            said.iter().any(|l| l.contains("listens on"))
-        });
-    };
-    listens(&said_one);
+    says("it listens", &said_one, "listens on");
     let (two, said_two) = broker(&out[1], "1", middle, Some(left));
-    listens(&said_two);
+    says("it listens", &said_two, "listens on");
     let (three, said_three) = broker(&out[2], "1", port(), Some(middle));
     soon("all hear all", &[&said_one, &said_two, &said_three], || {
         ["a", "b", "c"].iter().all(|name| {
@@ -143,20 +151,13 @@ fn a_broker_passes_on_what_it_hears() {
 
 #[test]
 fn another_campaign_is_refused_with_its_difference() {
-    let dir = tempfile::tempdir().unwrap();
-    let (left, right) = (dir.path().join("left"), dir.path().join("right"));
-    tell(&left, "a", "begin a");
-    tell(&right, "b", "begin b");
+    let (_dir, [left, right]) = left_and_right();
     let at = port();
     let (first, said_first) = broker(&left, "1", at, None);
     let (second, said_second) = broker(&right, "2", port(), Some(at));
     for said in [&said_first, &said_second] {
-        soon("it is refused", &[said], || {
-            said.lock()
-                .unwrap()
-                .iter()
-                .any(|l| l.contains("of another campaign, and refused: target version: was"))
-        });
+        let part = "of another campaign, and refused: target version: was";
+        says("it is refused", said, part);
     }
     drop((first, second));
     assert!(!left.join("b").exists() && !right.join("a").exists());
@@ -166,20 +167,8 @@ fn another_campaign_is_refused_with_its_difference() {
 fn an_output_folder_has_one_broker() {
     let dir = tempfile::tempdir().unwrap();
     let (one, said_one) = broker(dir.path(), "1", port(), None);
-    soon("the first listens", &[&said_one], || {
-        said_one
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|l| l.contains("listens on"))
-    });
+    says("the first listens", &said_one, "listens on");
     let (two, said_two) = broker(dir.path(), "1", port(), None);
-    soon("the second is refused", &[&said_two], || {
-        said_two
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|l| l.contains("has a broker already"))
-    });
+    says("the second is refused", &said_two, "has a broker already");
     drop((one, two));
 }

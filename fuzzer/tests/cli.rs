@@ -177,8 +177,18 @@ fn a_folder_that_holds_a_campaign_is_refused_before_set_up() {
         dir.path().to_str().unwrap(),
     ]));
     assert_eq!(code, Some(2), "{err}");
-    assert!(err.contains("already holds a campaign"), "{err}");
+    assert!(err.contains("holds what is left of a campaign"), "{err}");
     assert!(err.contains(dir.path().to_str().unwrap()), "{err}");
+    std::fs::create_dir(instance.join("state")).unwrap();
+    std::fs::write(instance.join("state/checkpoint"), "").unwrap();
+    let (code, _, err) = said(&warren(&[
+        "fuzz",
+        "canary",
+        "-o",
+        dir.path().to_str().unwrap(),
+    ]));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("already holds a campaign"), "{err}");
 }
 
 #[test]

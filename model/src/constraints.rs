@@ -38,6 +38,18 @@ pub struct OpenCut {
     pub other: BTreeSet<NodeName>,
 }
 
+impl OpenCut {
+    /// The side with fewer nodes; of equal ones the first named.
+    #[must_use]
+    pub fn smaller(&self) -> &BTreeSet<NodeName> {
+        if self.other.len() < self.side.len() {
+            &self.other
+        } else {
+            &self.side
+        }
+    }
+}
+
 /// Why a fault may not happen now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {

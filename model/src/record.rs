@@ -154,6 +154,15 @@ pub struct LogMark {
     pub offsets: BTreeMap<NodeName, Vec<usize>>,
 }
 
+/// A run that went on from where another one had come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromPrefix {
+    /// Its first so many faults had happened there.
+    pub faults: usize,
+    /// Wall time that was spared by it, ms.
+    pub spared_ms: u64,
+}
+
 /// Everything one run gives to the sink. The only large thing here; never stored whole.
 #[derive(Clone, Debug, Default)]
 pub struct RunProduct {
@@ -171,6 +180,8 @@ pub struct RunProduct {
     pub broken_lines: Vec<String>,
     /// Files of `[collect]`: (path below `nodes/`, content).
     pub collected: Vec<(String, Vec<u8>)>,
+    /// It began from a prefix snapshot.
+    pub from_prefix: Option<FromPrefix>,
 }
 
 impl RunProduct {

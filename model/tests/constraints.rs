@@ -285,3 +285,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_smaller_side_of_a_cut() {
+    let side = |names: &[&str]| names.iter().map(|n| NodeName::from(*n)).collect();
+    let table: [(&[&str], &[&str], &[&str]); 3] = [
+        (&["n1"], &["n2", "n3"], &["n1"]),
+        (&["n1", "n2"], &["n3"], &["n3"]),
+        (&["n2"], &["n1"], &["n2"]),
+    ];
+    for (a, b, smaller) in table {
+        let cut = constraints::OpenCut {
+            side: side(a),
+            other: side(b),
+        };
+        assert_eq!(*cut.smaller(), side(smaller), "{a:?} {b:?}");
+    }
+}

@@ -132,6 +132,15 @@ fn every_refusal_names_fault_key_and_remedy() {
             "16 hex digits",
         ),
         (
+            "[[fault]]\nkind = \"partition-start\"\nwho = { cut = [\"@peer\"] }\n[fault.at]\nkind = \"force\"\n",
+            "fault 1: key `who`: @peer is the other end of a message, and a force has none: name a node",
+        ),
+        (
+            "[[fault]]\nkind = \"partition-start\"\nwho = { cut = [\"a\"], from = [\"@peer\"] }\n[fault.at]\nnode = \"b\"\n\
+             stack = \"0000000000000001\"\nkind = \"rename\"\nplace = \"before\"\n",
+            "a rename has none",
+        ),
+        (
             "[[fault]]\nkind = \"crash\"\nwhen = 1\n",
             "unknown field `when`",
         ),
@@ -153,6 +162,20 @@ fn every_refusal_names_fault_key_and_remedy() {
         let text = format!("version = 1\ntarget = \"t\"\nstart = \"{start}\"\n");
         let error = FaultSequence::from_text(&text).unwrap_err().to_string();
         assert!(error.contains(&format!("`{start}`")), "{error}");
+    }
+}
+
+#[test]
+fn the_other_end_of_a_message_may_be_asked_for() {
+    for at in [
+        "kind = \"send\"",
+        "kind = \"msg-receive\"",
+        "frames = [\"a.B.*\"]",
+    ] {
+        let text = format!(
+            "version = 1\ntarget = \"t\"\n[[fault]]\nkind = \"partition-start\"\nwho = {{ cut = [\"@peer\"] }}\n[fault.at]\n{at}\n"
+        );
+        FaultSequence::from_text(&text).unwrap_or_else(|e| panic!("{at}: {e}"));
     }
 }
 

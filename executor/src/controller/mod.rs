@@ -80,6 +80,16 @@ impl Controller {
         self.faults = faults;
     }
 
+    /// The run goes on from a snapshot with other faults after those that are done, and waits for the next one from now on.
+    pub fn go_with_others(&mut self, faults: Vec<FaultAt>, now: u64) -> Vec<Action> {
+        self.faults = faults;
+        self.since = now;
+        self.giving_up = None;
+        let mut out = Vec::new();
+        self.check_reachable(&mut out);
+        out
+    }
+
     /// Who serves as what just now.
     pub fn set_role(&mut self, node: &NodeName, role: Option<&str>) {
         match role {

@@ -7,22 +7,20 @@ use super::commands::{
     Program, add_archive_flag, class_path, environment, jvm_flags, make_dir, node_argv, node_jars,
     write_files,
 };
+use super::cuts::{CutEnded, CutNow};
 use super::memory::WORKLOAD_HEAP;
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
 use super::snapshots::Snapshot;
 use super::{RunError, Start, image};
-use crate::link::{
-    AgentConf, CutMode, NodePage, RunPage, SharedPage, Word, WorkloadPage, write_agent_conf,
-};
+use crate::link::{AgentConf, NodePage, RunPage, SharedPage, Word, WorkloadPage, write_agent_conf};
 use crate::prepare::Prepared;
-use crate::slot::{CutRules, Process, Slot, SpawnSpec};
+use crate::slot::{AtDump, Exit, Process, Slot, SpawnSpec};
 use crate::target::NodeSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use warren_model::constraints::OpenCut;
-use warren_model::{CutHow, CutWay, Incarnation, NodeName, StackId};
+use warren_model::{Incarnation, NodeName, StackId};
 
 /// One node of the run.
 pub(super) struct Node {
@@ -50,28 +48,16 @@ impl Node {
 
     /// A process of it exists and was not killed.
     pub fn alive(&self) -> bool {
-        !matches!(
-            self.status,
-            NodeStatus::Absent | NodeStatus::Dead | NodeStatus::Exited
-        )
+        lives(self.status)
     }
 }
 
-/// A cut in force.
-#[derive(Clone, Debug)]
-pub(super) struct CutNow {
-    pub how: CutHow,
-    pub way: CutWay,
-    pub cut: OpenCut,
-    pub since: u64,
-}
-
-/// A cut that has ended.
-#[derive(Clone, Debug)]
-pub(super) struct CutEnded {
-    pub cut: OpenCut,
-    pub since: u64,
-    pub until: u64,
+/// A process of a node in this state exists and was not killed.
+pub(super) fn lives(status: NodeStatus) -> bool {
+    !matches!(
+        status,
+        NodeStatus::Absent | NodeStatus::Dead | NodeStatus::Exited
+    )
 }
 
 /// Everything that lives in the slot.
@@ -87,8 +73,8 @@ pub(super) struct Cluster<'a> {
     pub workload: Option<Process>,
     pub cut: Option<CutNow>,
     pub cuts_ended: Vec<CutEnded>,
-    machine_cuts: BTreeSet<usize>,
-    /// Root of the tree, where everything was started as one.
+    pub machine_cuts: BTreeSet<usize>,
+    /// Root of the tree, where everything was started, or restored, as one that is to be dumped.
     pub launcher: Option<i32>,
     archives: Archives,
     list_classes: bool,
@@ -107,7 +93,7 @@ impl<'a> Cluster<'a> {
         start: Start<'_>,
     ) -> Result<Self, RunError> {
         let list_classes = matches!(start, Start::ListClasses);
-        let restored = matches!(start, Start::Restored { .. });
+        let restored = matches!(start, Start::Restored { .. } | Start::Midway { .. });
         let filled = matches!(start, Start::Boot | Start::ListClasses);
         let target = prepared.target();
         let archives = Archives::find(prepared);
@@ -189,14 +175,25 @@ impl<'a> Cluster<'a> {
             list_classes,
             _state_map: state_map,
         };
-        if let Start::Restored {
-            snapshot,
-            processes,
-            ..
-        } = start
-        {
-            cluster.take_over(snapshot, processes);
-            return Ok(cluster);
+        match start {
+            Start::Restored {
+                snapshot,
+                processes,
+                launcher,
+            } => {
+                cluster.take_over(snapshot, processes);
+                cluster.launcher = launcher;
+                return Ok(cluster);
+            }
+            Start::Midway { midway, processes } => {
+                let mut processes = processes.into_iter();
+                for i in midway.living() {
+                    cluster.nodes[i].process = processes.next();
+                }
+                cluster.workload = processes.next();
+                return Ok(cluster);
+            }
+            Start::Boot | Start::ListClasses | Start::Image => {}
         }
         let dump = match &options.dump_classes {
             Some(dir) => {
@@ -302,6 +299,55 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
+    /// All processes, of nodes in their order and of the workload, that should be there now.
+    fn processes(&self) -> impl Iterator<Item = &Process> {
+        let nodes = self.nodes.iter().filter(|n| n.alive());
+        nodes
+            .filter_map(|n| n.process.as_ref())
+            .chain(&self.workload)
+    }
+
+    /// Every process stands still from now on.
+    pub fn all_stop(&self) {
+        self.processes().for_each(|p| {
+            p.stop();
+        });
+    }
+
+    /// Every process goes on.
+    pub fn all_go_on(&self) {
+        self.processes().for_each(|p| {
+            p.go_on();
+        });
+    }
+
+    /// What a dump must have.
+    pub fn at_dump(&self) -> Vec<AtDump> {
+        self.processes().map(AtDump::from).collect()
+    }
+
+    /// Ends since the last call. Below a launcher slot init is nobody's parent and tells none: there a process is looked at.
+    pub fn exits(&self) -> Vec<Exit> {
+        let mut all = self.slot.exits();
+        let unseen = |n: &&Node| n.incarnations.last().is_some_and(|i| i.ended_ns.is_none());
+        if self.launcher.is_some() {
+            for p in self.nodes.iter().filter(unseen).flat_map(|n| &n.process) {
+                if p.is_dead() {
+                    let by_us = p.killed_by_us();
+                    all.push(Exit {
+                        name: p.name.clone(),
+                        pid: p.pid_inside,
+                        status: None,
+                        signal: by_us.then_some(libc::SIGKILL),
+                        t_ns: self.slot.now_ns(),
+                        by_us,
+                    });
+                }
+            }
+        }
+        all
+    }
+
     /// A process that was launched has ended: the cluster is not what it should be.
     pub fn launched_died(&self) -> bool {
         let all = self.nodes.iter().filter_map(|n| n.process.as_ref());
@@ -345,6 +391,9 @@ impl<'a> Cluster<'a> {
 
     /// Starts the node's next JVM.
     pub fn spawn_node(&mut self, i: usize) -> Result<(), RunError> {
+        if self.launcher.is_some() {
+            return self.launch(&[i], false);
+        }
         let number = self.nodes[i].incarnation().saturating_add(1);
         self.workload_page.set_node(i, number, true);
         let process = self
@@ -448,112 +497,6 @@ impl<'a> Cluster<'a> {
             cwd: inside.join("workload"),
             stdout: inside.join("workload/stdout"),
         }
-    }
-
-    /// Puts a cut in force; the time since when it is.
-    pub fn start_cut(&mut self, how: CutHow, way: CutWay, cut: OpenCut) -> Result<u64, RunError> {
-        self.cut = Some(CutNow {
-            how,
-            way,
-            cut,
-            since: self.slot.now_ns(),
-        });
-        let t = match how {
-            CutHow::Drop => self.apply_kernel_rules()?,
-            CutHow::Throw | CutHow::Lose => self.write_agent_cuts()?,
-        };
-        if let Some(c) = &mut self.cut {
-            c.since = t;
-        }
-        Ok(t)
-    }
-
-    /// Ends the cut, if one is open; machine cuts stay.
-    pub fn end_cut(&mut self) -> Result<(), RunError> {
-        let Some(c) = self.cut.take() else {
-            return Ok(());
-        };
-        let until = match c.how {
-            CutHow::Drop => self.apply_kernel_rules()?,
-            CutHow::Throw | CutHow::Lose => self.write_agent_cuts()?,
-        };
-        self.cuts_ended.push(CutEnded {
-            cut: c.cut,
-            since: c.since,
-            until,
-        });
-        Ok(())
-    }
-
-    /// Drops (or no longer drops) every packet of a node.
-    pub fn machine_cut(&mut self, i: usize, on: bool) -> Result<(), RunError> {
-        let changed = if on {
-            self.machine_cuts.insert(i)
-        } else {
-            self.machine_cuts.remove(&i)
-        };
-        if changed {
-            self.apply_kernel_rules()?;
-        }
-        Ok(())
-    }
-
-    /// Ends all machine cuts.
-    pub fn end_machine_cuts(&mut self) -> Result<(), RunError> {
-        if !self.machine_cuts.is_empty() {
-            self.machine_cuts.clear();
-            self.apply_kernel_rules()?;
-        }
-        Ok(())
-    }
-
-    fn apply_kernel_rules(&self) -> Result<u64, RunError> {
-        let mut rules = CutRules::default();
-        if let Some(c) = self.cut.as_ref().filter(|c| c.how == CutHow::Drop) {
-            let addrs = |side: &BTreeSet<NodeName>| -> Vec<Ipv4Addr> {
-                self.nodes
-                    .iter()
-                    .filter(|n| side.contains(&n.name))
-                    .map(|n| n.addr)
-                    .collect()
-            };
-            let (side, other) = (addrs(&c.cut.side), addrs(&c.cut.other));
-            if c.way != CutWay::From {
-                rules = rules.and(CutRules::one_way(&side, &other));
-            }
-            if c.way != CutWay::To {
-                rules = rules.and(CutRules::one_way(&other, &side));
-            }
-        }
-        for i in &self.machine_cuts {
-            rules = rules.and(CutRules::machine(self.nodes[*i].addr));
-        }
-        self.slot
-            .cut(&rules)
-            .map_err(|e| RunError::Slot(e.to_string()))
-    }
-
-    /// The agents' tables of cuts from the cut in force.
-    fn write_agent_cuts(&self) -> Result<u64, RunError> {
-        let mode = self.cut.as_ref().and_then(|c| match c.how {
-            CutHow::Drop => None,
-            CutHow::Throw => Some(CutMode::Throw),
-            CutHow::Lose => Some(CutMode::Lose),
-        });
-        for from in &self.nodes {
-            let mut table = Vec::new();
-            if let (Some(c), Some(mode)) = (&self.cut, mode) {
-                for to in &self.nodes {
-                    if crate::controller::cuts_link(&c.cut, c.way, &from.name, &to.name) {
-                        table.push((to.addr, mode));
-                    }
-                }
-            }
-            from.page
-                .write_cuts(&table)
-                .map_err(|e| RunError::io(format!("cuts of {}", from.name), e))?;
-        }
-        Ok(self.slot.now_ns())
     }
 
     /// Roles as the agents saw them last, where they changed since the last look: (node, role).

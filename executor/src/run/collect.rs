@@ -1,6 +1,7 @@
 //! Everything a run leaves behind, read once all its processes are dead: pages, history, observations, logs, files.
 
-use super::cluster::{Cluster, CutEnded};
+use super::cluster::Cluster;
+use super::cuts::CutEnded;
 use super::drive::{Drive, KillMade};
 use crate::link::{NodeReading, Word, merge_trace};
 use std::collections::{BTreeMap, BTreeSet};

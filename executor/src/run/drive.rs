@@ -2,7 +2,8 @@
 //!
 //! One thread, 0.2 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
 
-use super::cluster::{Cluster, CutNow};
+use super::cluster::Cluster;
+use super::cuts::CutNow;
 use super::ended;
 use super::options::{NodeProgress, NodeStatus, RunError, RunProgress};
 use super::prober::{Prober, Wanted};
@@ -56,10 +57,15 @@ pub(super) struct Drive<'r, 'a> {
     pub asked: usize,
     /// Set once tearing down: an exit now is never a finding.
     pub ending: bool,
+    /// Once so many faults are done everything is stopped: the run is to be dumped there.
+    pub stop_after: Option<usize>,
+    /// It is: nothing is looked at any more, and what was to be done next is kept.
+    pub stopped: bool,
+    pub held_back: Vec<Action>,
     watcher: Watcher,
     /// Claims up to this fault have been handled.
-    handled: usize,
-    queue: VecDeque<Seen>,
+    pub handled: usize,
+    pub queue: VecDeque<Seen>,
     last_tick: u64,
     last_progress: u64,
     last_room: u64,
@@ -91,6 +97,9 @@ impl<'r, 'a> Drive<'r, 'a> {
             began,
             asked,
             ending: false,
+            stop_after: None,
+            stopped: false,
+            held_back: Vec::new(),
             watcher: Watcher::default(),
             handled: 0,
             queue: VecDeque::new(),
@@ -168,11 +177,14 @@ impl<'r, 'a> Drive<'r, 'a> {
 
     /// One look at everything.
     pub fn turn(&mut self) -> Result<(), RunError> {
+        if self.stopped {
+            return Ok(());
+        }
         let now = self.now();
         self.look_for_claims()?;
         self.look_for_exits();
         self.work()?;
-        if now.saturating_sub(self.last_tick) >= TICK_NS {
+        if !self.stopped && now.saturating_sub(self.last_tick) >= TICK_NS {
             self.last_tick = now;
             // Its processes died unseen with it: nothing that could still be waited for will come.
             if let Some(said) = self.cluster.slot.lost() {
@@ -214,9 +226,14 @@ impl<'r, 'a> Drive<'r, 'a> {
     }
 
     fn work(&mut self) -> Result<(), RunError> {
-        while let Some(seen) = self.queue.pop_front() {
+        while !self.stopped
+            && let Some(seen) = self.queue.pop_front()
+        {
             for action in self.controller.on(seen, self.now()) {
-                self.carry_out(action)?;
+                match self.stopped {
+                    true => self.held_back.push(action),
+                    false => self.carry_out(action)?,
+                }
             }
         }
         Ok(())
@@ -300,7 +317,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     }
 
     fn look_for_exits(&mut self) {
-        for e in self.cluster.slot.exits() {
+        for e in self.cluster.exits() {
             let gone = self
                 .cluster
                 .workload
@@ -392,7 +409,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
     }
 
-    fn carry_out(&mut self, action: Action) -> Result<(), RunError> {
+    pub fn carry_out(&mut self, action: Action) -> Result<(), RunError> {
         match action {
             Action::Kill { fault, node } => {
                 let Some(i) = self.cluster.index(&node) else {
@@ -442,6 +459,11 @@ impl<'r, 'a> Drive<'r, 'a> {
                 }
             }
             Action::SetCurrent { done } => {
+                if self.stop_after == Some(done) {
+                    // Before anybody can learn that the next fault is awaited: its point is still to come for all.
+                    self.cluster.all_stop();
+                    self.stopped = true;
+                }
                 self.cluster.run_page.set_state(self.phase, done);
                 for n in &mut self.cluster.nodes {
                     if n.status == NodeStatus::Held {
@@ -513,7 +535,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     }
 
     /// Tells the screen, at most every 0.1 s unless something important happened.
-    fn show(&mut self, now: bool) {
+    pub fn show(&mut self, now: bool) {
         let Some(tell) = self.cluster.options.progress.clone() else {
             return;
         };

@@ -5,6 +5,7 @@ use super::boot::Boot;
 use super::cluster::Cluster;
 use super::collect::collect;
 use super::drive::Drive;
+use super::midway::Midway;
 use super::options::{NodeStatus, RunError};
 use crate::controller::{Seen, make_plans, rename, rename_map};
 use crate::link::{Command, ReleaseAction};
@@ -47,6 +48,17 @@ impl Missed {
     }
 }
 
+/// Where a run begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Begins<'m> {
+    /// With the start of its processes; perhaps it is to be seen whether the coverage map fills.
+    Cold { check_map: bool },
+    /// With GO.
+    Restored,
+    /// Just after its first faults.
+    Midway(&'m Midway),
+}
+
 /// One run that is under way.
 pub(super) struct Flow<'d, 'r, 'a> {
     pub drive: &'d mut Drive<'r, 'a>,
@@ -64,9 +76,9 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     /// The whole run after the slot was made.
-    pub fn run(mut self, sequence: &FaultSequence, check_map: bool) -> Result<(), RunError> {
+    pub fn run(mut self, sequence: &FaultSequence, begins: Begins<'_>) -> Result<(), RunError> {
         self.mark = Instant::now();
-        let went = self.phases(sequence, check_map);
+        let went = self.phases(sequence, begins);
         let options = self.drive.cluster.options;
         if matches!(went, Ok(Went::Ends)) && options.to_end() {
             // Whatever did not happen any more is nobody's fault.
@@ -86,18 +98,24 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         went.map(|_| ())
     }
 
-    fn phases(&mut self, sequence: &FaultSequence, check_map: bool) -> Result<Went, RunError> {
-        if self.drive.cluster.workload.is_some() {
-            self.go_on()?;
-        } else {
-            if self.boot(sequence, Boot::Each)? == Went::Ends {
-                return Ok(Went::Ends);
+    fn phases(&mut self, sequence: &FaultSequence, begins: Begins<'_>) -> Result<Went, RunError> {
+        match begins {
+            Begins::Cold { check_map } => {
+                if self.boot(sequence, Boot::Each)? == Went::Ends {
+                    return Ok(Went::Ends);
+                }
+                if check_map {
+                    self.check_map()?;
+                }
+                self.begin_test(sequence)?;
             }
-            if check_map {
-                self.check_map()?;
+            Begins::Restored => {
+                self.go_on()?;
+                self.begin_test(sequence)?;
             }
+            Begins::Midway(midway) => self.go_on_midway(midway, sequence)?,
         }
-        if self.test(sequence)? == Went::Ends {
+        if self.end_test(sequence)? == Went::Ends {
             return Ok(Went::Ends);
         }
         if self.drive.cluster.options.plain_ops.is_some() {
@@ -120,7 +138,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     /// Restored: it serves, its roles are known, and its clients are connected.
-    fn go_on(&mut self) -> Result<(), RunError> {
+    pub(super) fn go_on(&mut self) -> Result<(), RunError> {
         self.drive.enter(Phase::Setup);
         // What copying and restoring took is no stall of the test.
         self.stalls();
@@ -278,8 +296,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         Ok(roles)
     }
 
-    /// From GO to the end of the workload's traffic.
-    fn test(&mut self, sequence: &FaultSequence) -> Result<Went, RunError> {
+    /// The faults in the names of this run, and GO.
+    pub(super) fn begin_test(&mut self, sequence: &FaultSequence) -> Result<(), RunError> {
         let roles = self.ask_roles()?;
         let shape = self.drive.cluster.prepared.target().shape(usize::MAX);
         let map = rename_map(sequence, &roles, &shape);
@@ -310,7 +328,11 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 .set_faults_done(self.drive.now());
         }
         self.drive.cluster.workload_page.command(Command::Go);
-        self.drive.see(Seen::Go)?;
+        self.drive.see(Seen::Go)
+    }
+
+    /// From GO, or from where a run was dumped, to the end of the workload's traffic.
+    fn end_test(&mut self, sequence: &FaultSequence) -> Result<Went, RunError> {
         let deadline = self.drive.deadline;
         let done = self.drive.until(deadline, |d| {
             d.cluster.workload_page.done(Command::Go) || d.workload_gone.is_some()

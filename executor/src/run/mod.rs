@@ -9,11 +9,13 @@ mod boot;
 mod cluster;
 mod collect;
 mod commands;
+mod cuts;
 mod drive;
 mod ended;
 mod flow;
 mod image;
 mod memory;
+mod midway;
 mod options;
 mod prober;
 mod prune;
@@ -26,18 +28,21 @@ mod urgent;
 mod watcher;
 
 pub use background::learn_background;
-pub use options::{NodeProgress, NodeStatus, ProgressFn, RunError, RunOptions, RunProgress};
+pub use options::{
+    NodeProgress, NodeStatus, PrefixUse, ProgressFn, RunError, RunOptions, RunProgress,
+};
 
 use crate::controller::{Controller, Limits};
 use crate::prepare::Prepared;
 use crate::setup::criu::Criu;
-use crate::slot::{Level, Process, Slot, SlotConfig};
+use crate::slot::{CutRules, Level, Process, Slot, SlotConfig};
 use crate::target::Target;
 use cluster::Cluster;
 use drive::Drive;
-use flow::Flow;
+use flow::{Begins, Flow};
+use midway::Midway;
 use prober::{Prober, StopOnDrop};
-use snapshots::{Snapshot, Snapshots};
+use snapshots::{Prefix, Snapshot, Snapshots};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -79,15 +84,28 @@ enum Start<'a> {
     Restored {
         snapshot: &'a Snapshot,
         processes: Vec<Process>,
+        /// Their parent, where the tree is to be dumped once more.
+        launcher: Option<i32>,
     },
+    /// It goes on between two faults; all its processes are stopped.
+    Midway {
+        midway: &'a Midway,
+        processes: Vec<Process>,
+    },
+}
+
+/// What a run goes on from, and its processes.
+enum GoesOn {
+    From(Arc<Snapshot>, Vec<Process>),
+    Midway(Arc<Prefix>, Vec<Process>),
 }
 
 /// A slot with, perhaps, a restored cluster in it.
 struct Begun {
     slot: Slot,
-    restored: Option<(Arc<Snapshot>, Vec<Process>)>,
-    /// Why it starts cold although a snapshot was asked for.
-    cold: Option<String>,
+    restored: Option<GoesOn>,
+    /// Why it does not begin where it was asked to.
+    warning: Option<String>,
     /// When the slot was asked for: what making a snapshot took is nobody's run.
     began: Instant,
 }
@@ -211,7 +229,7 @@ impl Runner {
         let Begun {
             slot,
             restored,
-            cold,
+            warning,
             began,
         } = self.begin(sequence, options)?;
         let mut sequence = sequence.clone();
@@ -228,27 +246,37 @@ impl Runner {
                 version: RECORD_VERSION,
                 seed: options.seed,
                 sequence: Some(sequence.clone()),
-                warnings: cold
-                    .map(|why| format!("started cold: {why}"))
-                    .into_iter()
-                    .collect(),
+                warnings: warning.into_iter().collect(),
                 ..RunRecord::default()
             },
             // Of this size also when the slot is lost before anything was collected.
             coverage: vec![0; self.config.map_size],
             ..RunProduct::default()
         };
-        let start = match &restored {
-            Some((snapshot, processes)) => Start::Restored {
-                snapshot,
-                processes: processes.clone(),
-            },
-            None => Start::Boot,
+        let (start, begins) = match &restored {
+            Some(GoesOn::From(snapshot, processes)) => (
+                Start::Restored {
+                    snapshot,
+                    processes: processes.clone(),
+                    launcher: None,
+                },
+                Begins::Restored,
+            ),
+            Some(GoesOn::Midway(prefix, processes)) => (
+                Start::Midway {
+                    midway: &prefix.midway,
+                    processes: processes.clone(),
+                },
+                Begins::Midway(&prefix.midway),
+            ),
+            None => {
+                let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
+                (Start::Boot, Begins::Cold { check_map })
+            }
         };
         let made = self.with_drive(&slot, sequence, options, start, began, |drive| {
             product.record.times.slot = ms(began);
-            let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
-            Flow::new(drive, &mut product).run(sequence, check_map)
+            Flow::new(drive, &mut product).run(sequence, begins)
         });
         void_if_lost(made, slot.lost(), &mut product.record)?;
         if product.coverage.iter().any(|b| *b != 0) {
@@ -276,6 +304,19 @@ impl Runner {
             && options.restorable()
             && !sequence.needs_start()
         {
+            let mut whole = None;
+            match snapshots::prefix::begin(self, number, sequence, options) {
+                Some(Ok(on)) => {
+                    return Ok(Begun {
+                        slot: on.slot,
+                        restored: Some(GoesOn::Midway(on.prefix, on.processes)),
+                        warning: None,
+                        began: on.began,
+                    });
+                }
+                Some(Err(why)) => whole = Some(format!("no prefix snapshot: {why}")),
+                None => {}
+            }
             // A restore that fails is tried once more, with a new snapshot. Restores go side by side; making one does not.
             for _ in 0..2 {
                 let snapshot = match self.snapshots().get(self, number, options)? {
@@ -286,13 +327,15 @@ impl Runner {
                     }
                 };
                 let began = Instant::now();
-                match snapshots::restore(&snapshot, self.slot_config()) {
+                let none = CutRules::default();
+                match snapshots::restore(&snapshot, &none, self.slot_config(), snapshots::Then::Run)
+                {
                     Ok((slot, processes)) => {
                         snapshot.has_worked();
                         return Ok(Begun {
                             slot,
-                            restored: Some((snapshot, processes)),
-                            cold: None,
+                            restored: Some(GoesOn::From(snapshot, processes)),
+                            warning: whole.take(),
                             began,
                         });
                     }
@@ -307,7 +350,7 @@ impl Runner {
         Ok(Begun {
             slot: self.open_slot()?,
             restored: None,
-            cold,
+            warning: cold.map(|why| format!("started cold: {why}")),
             began,
         })
     }

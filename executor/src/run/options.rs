@@ -39,6 +39,20 @@ pub struct RunOptions {
     /// Set by key `n` of the screen: the same for this run alone.
     pub give_up: Arc<AtomicBool>,
     pub progress: Option<ProgressFn>,
+    /// Whether all faults but the last may have happened in another run.
+    pub prefix: PrefixUse,
+}
+
+/// Whether a run may begin from a prefix snapshot, just after all its faults but the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrefixUse {
+    /// All its faults happen in this run.
+    #[default]
+    Never,
+    /// Where there is one.
+    IfThere,
+    /// One is made if there is none: more runs with these faults are to come.
+    Make,
 }
 
 impl RunOptions {
@@ -69,6 +83,7 @@ impl Default for RunOptions {
             stop: Arc::new(AtomicBool::new(false)),
             give_up: Arc::new(AtomicBool::new(false)),
             progress: None,
+            prefix: PrefixUse::Never,
         }
     }
 }

@@ -230,15 +230,17 @@ impl Slot {
         })
     }
 
-    /// Dumps a launched tree into the slot's folder of images. The tree is gone then, its files are as they were.
+    /// Dumps a launched tree into the slot's folder of images, or into this folder below it. The tree is gone then, its files
+    /// are as they were.
     ///
     /// # Errors
     /// [`SlotError::Refused`] with CRIU's own words.
-    pub fn dump(&self, criu: &[String], launcher: i32) -> Result<(), SlotError> {
+    pub fn dump(&self, criu: &[String], launcher: i32, images: &str) -> Result<(), SlotError> {
         let doing = || "dumping the cluster".to_owned();
         let request = Request::Dump {
             criu: criu.to_vec(),
             launcher,
+            images: images.to_owned(),
         };
         match self.ask(request, &doing, CRIU_PATIENCE)?.0 {
             Reply::Dumped => Ok(()),
@@ -246,8 +248,8 @@ impl Slot {
         }
     }
 
-    /// Restores a dumped tree: its processes go on, as children of slot init. Its files must have been put back.
-    /// `processes` are those of the dump.
+    /// Restores a dumped tree from the slot's folder of images, or from this folder below it: its processes go on, as children of
+    /// slot init. Its files must have been put back. `processes` are those of the dump.
     ///
     /// # Errors
     /// [`SlotError::Refused`] with CRIU's own words; close the slot then, what there is of the tree is no cluster.
@@ -255,12 +257,41 @@ impl Slot {
         &self,
         criu: &[String],
         launcher: i32,
+        images: &str,
         processes: &[AtDump],
+    ) -> Result<Vec<Process>, SlotError> {
+        self.restore_tree(criu, launcher, images, processes, false)
+    }
+
+    /// The same, but the launcher stays their parent: the tree can grow by [`Slot::launch`] and be dumped once more. Ends are not
+    /// told: ask [`Process::is_dead`].
+    ///
+    /// # Errors
+    /// As [`Slot::restore`].
+    pub fn restore_to_dump(
+        &self,
+        criu: &[String],
+        launcher: i32,
+        images: &str,
+        processes: &[AtDump],
+    ) -> Result<Vec<Process>, SlotError> {
+        self.restore_tree(criu, launcher, images, processes, true)
+    }
+
+    fn restore_tree(
+        &self,
+        criu: &[String],
+        launcher: i32,
+        images: &str,
+        processes: &[AtDump],
+        keep: bool,
     ) -> Result<Vec<Process>, SlotError> {
         let doing = || "restoring the cluster".to_owned();
         let request = Request::Restore {
             criu: criu.to_vec(),
             launcher,
+            images: images.to_owned(),
+            keep,
             processes: processes
                 .iter()
                 .map(|p| (p.pid_inside, p.name.clone()))

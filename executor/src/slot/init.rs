@@ -330,18 +330,26 @@ impl Init {
                 let launched = self.trees.launch(&specs);
                 self.reply(id, launched)
             }
-            Request::Dump { criu, launcher } => match self.trees.dump(&criu, launcher, id) {
+            Request::Dump {
+                criu,
+                launcher,
+                images,
+            } => match self.trees.dump(&criu, launcher, &images, id) {
                 Ok(()) => Ok(()), // answered when CRIU has ended
                 Err(why) => self.reply(id, Err(why)),
             },
             Request::Restore {
                 criu,
                 launcher,
+                images,
+                keep,
                 processes,
-            } => match self.trees.restore(&criu, launcher, id) {
+            } => match self.trees.restore(&criu, launcher, &images, keep, id) {
                 Ok(()) => {
-                    // Before they exist: an end that comes early must find its name.
-                    self.names.extend(processes);
+                    // Before they exist: an end that comes early must find its name. A launcher that is kept reaps them itself.
+                    if !keep {
+                        self.names.extend(processes);
+                    }
                     Ok(())
                 }
                 Err(why) => self.reply(id, Err(why)),

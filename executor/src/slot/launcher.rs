@@ -1,44 +1,70 @@
 //! The slot launcher: `warren __slot-launcher`, parent of all processes of a tree that is to be dumped.
 //!
-//! Called by `main` of the binary; started by slot init. It takes orders to start processes until its stdin ends, and from
-//! then on only waits: CRIU needs one root of what it dumps, with no descriptor from outside the slot. After a restore it is
-//! killed, and its children pass to slot init (decision 0005), so they carry no PDEATHSIG: the pid namespace ends them.
+//! Called by `main` of the binary; started by slot init. It sleeps until a signal says that orders lie in its file, starts what they
+//! name, and reaps what ended: CRIU needs one root of what it dumps, with no descriptor from outside the slot, so nothing
+//! connects it to init, and after a restore it takes orders as before. Where nobody needs it any more init kills it and its
+//! children pass to init (decision 0005), so they carry no PDEATHSIG: the pid namespace ends them.
 
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::getppid;
 
 use super::init::{command_of, not_started};
 use super::now_ns;
-use super::tree::{Answer, Orders};
+use super::tree::{Answer, ORDERS_CAME, Orders, answer_file, orders_file};
 
 /// The whole life of the launcher. Returns only when it was called wrongly.
 pub fn slot_launcher_main() -> i32 {
-    let _ = nix::unistd::setsid();
-    for line in io::stdin().lines() {
-        let orders = line.map_err(|e| e.to_string());
-        let orders =
-            orders.and_then(|l| serde_json::from_str::<Orders>(&l).map_err(|e| e.to_string()));
-        let Ok(orders) = orders else {
-            eprintln!("__slot-launcher is started by slot init, with its orders on stdin");
-            return 2;
-        };
-        let answer: Answer = orders.iter().map(start).collect();
-        let Ok(mut text) = serde_json::to_vec(&answer) else {
-            return 2;
-        };
-        text.push(b'\n');
-        let mut out = io::stdout();
-        if out.write_all(&text).and_then(|()| out.flush()).is_err() {
-            return 2;
-        }
-    }
-    if close_all().is_err() {
+    if getppid().as_raw() != 1 {
+        eprintln!("__slot-launcher is started by slot init, which is pid 1 of its slot");
         return 2;
     }
+    let _ = nix::unistd::setsid();
+    // SAFETY: nothing of this process has opened a descriptor above the standard ones yet.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+    // Blocked since before exec: a signal that came early still waits here.
+    let awaited = awaited_signals();
     loop {
-        nix::unistd::pause();
+        match awaited.wait() {
+            Ok(Signal::SIGCHLD) => reap(),
+            Ok(_) => {
+                if obey().is_err() {
+                    return 2;
+                }
+            }
+            Err(Errno::EINTR) => {}
+            Err(_) => return 2,
+        }
     }
+}
+
+/// What the launcher waits for; to be blocked in it from its first instruction on.
+pub(super) fn awaited_signals() -> SigSet {
+    [ORDERS_CAME, Signal::SIGCHLD].into_iter().collect()
+}
+
+/// Carries out the orders in the file; the answer is there once it is whole.
+fn obey() -> io::Result<()> {
+    let answer: Answer = match read_orders() {
+        Ok(orders) => orders.iter().map(start).collect(),
+        Err(why) => Err(why),
+    };
+    let file = answer_file();
+    let part = file.with_extension("part");
+    std::fs::write(&part, serde_json::to_vec(&answer)?)?;
+    std::fs::rename(&part, &file)
+}
+
+fn read_orders() -> Result<Orders, String> {
+    let file = orders_file();
+    let doing = |why: String| format!("the launcher reads {}: {why}", Path::display(&file));
+    let text = std::fs::read(&file).map_err(|e| doing(e.to_string()))?;
+    serde_json::from_slice(&text).map_err(|e| doing(e.to_string()))
 }
 
 fn start(spec: &super::SpawnSpec) -> Result<(i32, u64), String> {
@@ -50,25 +76,15 @@ fn start(spec: &super::SpawnSpec) -> Result<(i32, u64), String> {
             Ok(())
         });
     }
-    // Never reaped here: one that ends stays a zombie until init has it.
     let child = command.spawn().map_err(|e| not_started(spec, &e))?;
     Ok((child.id() as i32, now_ns()))
 }
 
-/// Nothing from outside stays open: /dev/null for the standard descriptors, which also ends init's wait for the answer.
-fn close_all() -> io::Result<()> {
-    let null = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")?;
-    for fd in 0..3 {
-        // SAFETY: dup2 onto the standard descriptors, which std never closes; /dev/null is open.
-        if unsafe { libc::dup2(null.as_raw_fd(), fd) } < 0 {
-            return Err(io::Error::last_os_error());
+/// A zombie would be dumped and restored as one.
+fn reap() {
+    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        if status == WaitStatus::StillAlive {
+            return;
         }
     }
-    drop(null);
-    // SAFETY: nothing of this process uses a descriptor above the standard ones any more.
-    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
-    Ok(())
 }

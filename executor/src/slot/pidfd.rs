@@ -23,13 +23,18 @@ pub(super) fn open(pid: i32) -> io::Result<OwnedFd> {
 
 /// SIGKILL to exactly that process.
 pub(super) fn kill(pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    send(pidfd, libc::SIGKILL)
+}
+
+/// A signal to exactly that process.
+pub(super) fn send(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     let none = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: a live pidfd, a signal number, no siginfo, no flags.
     let r = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
             pidfd.as_raw_fd(),
-            libc::SIGKILL,
+            signal,
             none,
             0,
         )

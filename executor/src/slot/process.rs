@@ -47,6 +47,16 @@ impl Process {
         pidfd::kill(self.pidfd.as_fd()).is_ok()
     }
 
+    /// Stops all its threads until [`Process::go_on`]. Returns whether there was a process to stop.
+    pub fn stop(&self) -> bool {
+        pidfd::send(self.pidfd.as_fd(), libc::SIGSTOP).is_ok()
+    }
+
+    /// Lets a stopped process go on.
+    pub fn go_on(&self) -> bool {
+        pidfd::send(self.pidfd.as_fd(), libc::SIGCONT).is_ok()
+    }
+
     /// Whether it has ended (all its threads), without blocking. Its [`Exit`] follows a little later.
     pub fn is_dead(&self) -> bool {
         self.wait_dead(Duration::ZERO)

@@ -5,17 +5,17 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::SpawnSpec;
+use super::launcher::awaited_signals;
 use super::namespaces::ROOT;
 use super::wire::Reply;
 
@@ -23,26 +23,34 @@ use super::wire::Reply;
 const FIRST_PID: &str = "1000";
 /// How long CRIU may take. On an image that is not whole it may wait for ever.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Below ROOT: CRIU's logs. Not part of a snapshot.
+/// Below ROOT: CRIU's logs, the launcher's orders. Not part of a snapshot.
 const WORK: &str = ".criu";
+/// How long the launcher may take to start what it was told to.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(10);
+/// How often its answer is looked for.
+const LAUNCH_TURN: Duration = Duration::from_micros(200);
+/// By this signal the launcher learns that orders have come.
+pub(super) const ORDERS_CAME: Signal = Signal::SIGUSR1;
 
-/// What the launcher is told on its stdin and answers on its stdout: one line of JSON each, as often as asked.
+/// What the launcher is told and what it answers, as JSON in a file each.
 pub(super) type Orders = Vec<SpawnSpec>;
 pub(super) type Answer = Result<Vec<(i32, u64)>, String>;
 
-/// The launcher while it takes orders.
-struct Launcher {
-    pid: i32,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+pub(super) fn orders_file() -> PathBuf {
+    Path::new(ROOT).join(WORK).join("orders")
+}
+
+pub(super) fn answer_file() -> PathBuf {
+    Path::new(ROOT).join(WORK).join("answer")
 }
 
 /// What slot init waits for before it answers.
 enum Wait {
     Dump,
-    /// CRIU, which restores; then the launcher's end.
+    /// CRIU, which restores; then the launcher's end, unless it is kept.
     Restore {
         launcher: i32,
+        keep: bool,
     },
     LauncherGone {
         clock_offset: i64,
@@ -52,7 +60,8 @@ enum Wait {
 /// CRIU's runs, and the folder of its images.
 pub(super) struct Trees {
     images: Option<OwnedFd>,
-    launcher: Option<Launcher>,
+    /// The launcher that takes orders.
+    launcher: Option<i32>,
     /// By pid: (number of the request, what is waited for).
     waits: HashMap<i32, (u64, Wait)>,
     /// When the CRIU that runs now began.
@@ -71,41 +80,66 @@ impl Trees {
 
     /// Starts processes below the launcher, and it first if it is not there.
     pub fn launch(&mut self, specs: &[SpawnSpec]) -> Result<Reply, String> {
-        let launcher = match &mut self.launcher {
+        make_work()?;
+        let launcher = match self.launcher {
             Some(launcher) => launcher,
-            none => none.insert(Launcher::start()?),
+            None => *self.launcher.insert(start_launcher()?),
         };
-        let mut orders = serde_json::to_vec(specs).map_err(|e| e.to_string())?;
-        orders.push(b'\n');
-        let mut said = String::new();
-        // A launcher that died says nothing: that is the error below.
-        let _ = launcher.stdin.write_all(&orders);
-        let _ = launcher.stdout.read_line(&mut said);
-        let answer: Answer = serde_json::from_str(&said)
-            .map_err(|e| format!("the launcher ended without an answer ({e})"))?;
+        let io = |e: std::io::Error| format!("telling the launcher: {e}");
+        let answer = answer_file();
+        match fs::remove_file(&answer) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io(e)),
+            _ => {}
+        }
+        let orders = serde_json::to_vec(specs).map_err(|e| e.to_string())?;
+        fs::write(orders_file(), orders).map_err(io)?;
+        kill(Pid::from_raw(launcher), ORDERS_CAME)
+            .map_err(|e| format!("the launcher is gone: {e}"))?;
+        let until = Instant::now() + LAUNCH_LIMIT;
+        let said = loop {
+            match fs::read(&answer) {
+                Ok(said) => break said,
+                Err(_) if Instant::now() < until => std::thread::sleep(LAUNCH_TURN),
+                Err(e) => {
+                    let limit = LAUNCH_LIMIT.as_secs();
+                    return Err(format!("no answer of the launcher within {limit} s: {e}"));
+                }
+            }
+        };
+        let answer: Answer = serde_json::from_slice(&said)
+            .map_err(|e| format!("the launcher's answer cannot be read: {e}"))?;
         Ok(Reply::Launched {
-            launcher: launcher.pid,
+            launcher,
             processes: answer?,
         })
     }
 
-    /// Begins a dump; [`Trees::reaped`] gives the answer.
-    pub fn dump(&mut self, criu: &[String], launcher: i32, id: u64) -> Result<(), String> {
-        // It closes what it has from us, and says so by the end of its output.
-        if let Some(mut l) = self.launcher.take() {
-            drop(l.stdin);
-            let _ = l.stdout.read_to_end(&mut Vec::new());
-        }
+    /// Begins a dump into this folder below the images'; [`Trees::reaped`] gives the answer.
+    pub fn dump(
+        &mut self,
+        criu: &[String],
+        launcher: i32,
+        images: &str,
+        id: u64,
+    ) -> Result<(), String> {
+        self.launcher = None;
         let tree = launcher.to_string();
-        let pid = self.start(criu, &["dump", "-t", &tree, "-o", "dump.log"])?;
+        let pid = self.start(criu, images, &["dump", "-t", &tree, "-o", "dump.log"])?;
         self.wait(pid, id, Wait::Dump);
         Ok(())
     }
 
-    /// Begins a restore; [`Trees::reaped`] gives the answer, after the launcher has ended.
-    pub fn restore(&mut self, criu: &[String], launcher: i32, id: u64) -> Result<(), String> {
-        let pid = self.start(criu, &["restore", "-d", "-o", "restore.log"])?;
-        self.wait(pid, id, Wait::Restore { launcher });
+    /// Begins a restore; [`Trees::reaped`] gives the answer, after the launcher has ended if it is not to be kept.
+    pub fn restore(
+        &mut self,
+        criu: &[String],
+        launcher: i32,
+        images: &str,
+        keep: bool,
+        id: u64,
+    ) -> Result<(), String> {
+        let pid = self.start(criu, images, &["restore", "-d", "-o", "restore.log"])?;
+        self.wait(pid, id, Wait::Restore { launcher, keep });
         Ok(())
     }
 
@@ -124,20 +158,19 @@ impl Trees {
         }
     }
 
-    fn start(&self, criu: &[String], what: &[&str]) -> Result<i32, String> {
+    fn start(&self, criu: &[String], below: &str, what: &[&str]) -> Result<i32, String> {
         let images = self
             .images
             .as_ref()
             .ok_or("this slot was opened without a folder for images")?
             .as_raw_fd();
         let (program, first) = criu.split_first().ok_or("no CRIU named")?;
-        let work = Path::new(ROOT).join(WORK);
-        fs::create_dir_all(&work).map_err(|e| format!("making {}: {e}", work.display()))?;
+        let work = make_work()?;
         let mut command = Command::new(program);
         command
             .args(first)
             .args(what)
-            .args(["-D", &format!("/proc/self/fd/{images}")])
+            .args(["-D", &format!("/proc/self/fd/{images}/{below}")])
             .arg("-W")
             .arg(&work)
             .args(["--tcp-established", "--network-lock", "skip"])
@@ -170,11 +203,15 @@ impl Trees {
         match wait {
             Wait::Dump if ok => Some((id, Ok(Reply::Dumped))),
             Wait::Dump => Some((id, Err(last_words("dump", status)))),
-            Wait::Restore { launcher } if ok => {
+            Wait::Restore { launcher, keep } if ok => {
                 let clock_offset = match join_clock(launcher) {
                     Ok(offset) => offset,
                     Err(why) => return Some((id, Err(why))),
                 };
+                if keep {
+                    self.launcher = Some(launcher);
+                    return Some((id, Ok(Reply::Restored { clock_offset })));
+                }
                 // With it gone its children are ours: we reap them, and tell how they ended.
                 let _ = kill(Pid::from_raw(launcher), Signal::SIGKILL);
                 self.wait(launcher, id, Wait::LauncherGone { clock_offset });
@@ -186,33 +223,36 @@ impl Trees {
     }
 }
 
-impl Launcher {
-    fn start() -> Result<Launcher, String> {
-        let last = "/proc/sys/kernel/ns_last_pid";
-        fs::write(last, FIRST_PID).map_err(|e| format!("writing {FIRST_PID} to {last}: {e}"))?;
-        // By its name: through the link the program would be one of the machine's mounts, which no dump can name.
-        let exe = fs::read_link("/proc/self/exe")
-            .map_err(|e| format!("finding Warren's own program: {e}"))?;
-        let mut command = Command::new(&exe);
-        command
-            .arg(super::SLOT_LAUNCHER)
-            .env_clear()
-            .current_dir(ROOT)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = command
-            .spawn()
-            .map_err(|e| format!("starting the launcher as {}: {e}", exe.display()))?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("the launcher has no pipes".into());
-        };
-        Ok(Launcher {
-            pid: child.id() as i32, // reaped with everything else
-            stdin,
-            stdout: BufReader::new(stdout),
-        })
+fn make_work() -> Result<PathBuf, String> {
+    let work = Path::new(ROOT).join(WORK);
+    fs::create_dir_all(&work).map_err(|e| format!("making {}: {e}", work.display()))?;
+    Ok(work)
+}
+
+/// Its pid; it is reaped with everything else.
+fn start_launcher() -> Result<i32, String> {
+    let last = "/proc/sys/kernel/ns_last_pid";
+    fs::write(last, FIRST_PID).map_err(|e| format!("writing {FIRST_PID} to {last}: {e}"))?;
+    // By its name: through the link the program would be one of the machine's mounts, which no dump can name.
+    let exe = fs::read_link("/proc/self/exe")
+        .map_err(|e| format!("finding Warren's own program: {e}"))?;
+    let mut command = Command::new(&exe);
+    command
+        .arg(super::SLOT_LAUNCHER)
+        .env_clear()
+        .current_dir(ROOT)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let awaited = awaited_signals();
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe {
+        command.pre_exec(move || awaited.thread_block().map_err(Into::into));
     }
+    let child = command
+        .spawn()
+        .map_err(|e| format!("starting the launcher as {}: {e}", exe.display()))?;
+    Ok(child.id() as i32)
 }
 
 fn keep_open(fd: RawFd) -> std::io::Result<()> {
@@ -307,7 +347,7 @@ mod tests {
         let mut trees = Trees::new(None);
         assert!(
             trees
-                .dump(&["criu".into()], 7, 1)
+                .dump(&["criu".into()], 7, "", 1)
                 .unwrap_err()
                 .contains("without a folder")
         );

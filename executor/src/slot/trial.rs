@@ -28,14 +28,14 @@ pub fn try_snapshot(exe: &Path, criu: &[String]) -> Result<Duration, String> {
         stdout: "/dev/null".into(),
     };
     let launched = slot.launch(&[spec]).map_err(|e| e.to_string())?;
-    slot.dump(criu, launched.launcher)
+    slot.dump(criu, launched.launcher, "")
         .map_err(|e| e.to_string())?;
     slot.close().map_err(|e| e.to_string())?;
     let processes: Vec<AtDump> = launched.processes.iter().map(AtDump::from).collect();
     let began = Instant::now();
     let slot = Slot::open(&config).map_err(|e| e.to_string())?;
     let restored = slot
-        .restore(criu, launched.launcher, &processes)
+        .restore(criu, launched.launcher, "", &processes)
         .map_err(|e| e.to_string())?;
     let took = began.elapsed();
     if restored.iter().any(super::Process::is_dead) {

@@ -52,15 +52,18 @@ pub(super) enum Request {
     Stalls,
     /// Starts the launcher and, as its children, these processes: one tree, which CRIU can dump.
     Launch(Vec<SpawnSpec>),
-    /// Dumps the tree below the launcher, which ends it.
+    /// Dumps the tree below the launcher, which ends it, into this folder below that of the images.
     Dump {
         criu: Vec<String>,
         launcher: i32,
+        images: String,
     },
-    /// Restores the tree, then ends the launcher: its children become init's own.
+    /// Restores the tree, then, unless it is to be kept, ends the launcher: its children become init's own.
     Restore {
         criu: Vec<String>,
         launcher: i32,
+        images: String,
+        keep: bool,
         processes: Vec<(i32, String)>,
     },
     /// The pidfd of a process that was launched or restored.

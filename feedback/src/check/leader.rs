@@ -80,24 +80,28 @@ pub fn check_leader(product: &RunProduct, rules: &Rules) -> CheckResult {
     result
 }
 
+/// The epochs that were read during the run: node, the number's name, when, value.
+pub(crate) fn sampled_epochs(
+    product: &RunProduct,
+) -> impl Iterator<Item = (&NodeName, &str, u64, i64)> {
+    product.observations.iter().filter_map(|o| match o {
+        Observation::Epoch {
+            node,
+            name,
+            value,
+            t_ns,
+        } => Some((node, name.as_str(), *t_ns, *value)),
+        _ => None,
+    })
+}
+
 /// Numbers that never fall.
 #[must_use]
 pub fn check_epochs(product: &RunProduct, _: &Rules) -> CheckResult {
     let mut result = CheckResult::pass();
     let mut series: BTreeMap<(&NodeName, &str), Vec<(u64, i64)>> = BTreeMap::new();
-    for o in &product.observations {
-        if let Observation::Epoch {
-            node,
-            name,
-            value,
-            t_ns,
-        } = o
-        {
-            series
-                .entry((node, name))
-                .or_default()
-                .push((*t_ns, *value));
-        }
+    for (node, name, t, value) in sampled_epochs(product) {
+        series.entry((node, name)).or_default().push((t, value));
     }
     for ((node, name), mut values) in series {
         values.sort_by_key(|(t, _)| *t);

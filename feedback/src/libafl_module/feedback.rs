@@ -253,7 +253,8 @@ where
             new_states: self.new_states,
             for_its_last_fault: self.new_found() == 0 && last_keeps(record),
             test_ms: record.times.test,
-            total_ms: record.times.total,
+            // As if all of it had happened in this run: the score must not take what was spared for speed.
+            total_ms: record.times.total + run.product().from_prefix.map_or(0, |p| p.spared_ms),
             matched: matched_id(record),
             verdict: run.judgement().verdict,
         });

@@ -2,11 +2,11 @@
 //! were beside the others'. Read out of what a run records anyway: events, faults, incarnations, history, `[[epoch]]` samples.
 
 use super::version::Answers;
+use crate::check::leader::sampled_epochs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use warren_model::{
-    ClusterShape, Fault, GroupShape, HistoryEvent, NodeName, Observation, Phase, RunProduct,
-    StartState, Who,
+    ClusterShape, Fault, GroupShape, HistoryEvent, NodeName, Phase, RunProduct, StartState, Who,
 };
 
 /// How far something of a node was, beside the others.
@@ -127,17 +127,8 @@ impl<'a> Standings<'a> {
             }
         }
         let mut epochs: BTreeMap<&str, Vec<(&NodeName, u64, i64)>> = BTreeMap::new();
-        for o in &product.observations {
-            if let Observation::Epoch {
-                node,
-                name,
-                value,
-                t_ns,
-            } = o
-            {
-                let of = epochs.entry(name).or_default();
-                of.push((node, *t_ns, *value));
-            }
+        for (node, name, t, value) in sampled_epochs(product) {
+            epochs.entry(name).or_default().push((node, t, value));
         }
         Standings {
             product,
@@ -233,12 +224,7 @@ impl<'a> Standings<'a> {
                 }
                 Fault::PartitionStart { who, .. } => {
                     let Ok(open) = shape.sides(who) else { continue };
-                    let smaller = if open.other.len() < open.side.len() {
-                        open.other
-                    } else {
-                        open.side
-                    };
-                    for i in smaller.iter().filter_map(index) {
+                    for i in open.smaller().iter().filter_map(index) {
                         pasts[i].cut = true;
                         pasts[i].gone.push(at);
                     }
@@ -262,18 +248,9 @@ impl<'a> Standings<'a> {
     ) -> Vec<NodeState> {
         let nodes = &self.product.trace.nodes;
         let pasts = self.pasts(faults, t);
-        let there: Vec<&NodeName> = nodes
-            .iter()
-            .zip(&pasts)
-            .filter(|(_, p)| !p.dead() && !p.cut)
-            .map(|(n, _)| n)
-            .collect();
-        let living: BTreeSet<&NodeName> = nodes
-            .iter()
-            .zip(&pasts)
-            .filter(|(_, p)| !p.dead())
-            .map(|(n, _)| n)
-            .collect();
+        let alive = nodes.iter().zip(&pasts).filter(|(_, p)| !p.dead());
+        let living: BTreeSet<&NodeName> = alive.clone().map(|(n, _)| n).collect();
+        let there: Vec<&NodeName> = alive.filter(|(_, p)| !p.cut).map(|(n, _)| n).collect();
         let epochs: Vec<BTreeMap<&NodeName, Relation>> = self
             .epochs
             .keys()
@@ -386,7 +363,7 @@ mod tests {
     use super::*;
     use crate::check::testing::{Build, ms, op};
     use crate::states::testing::{crash, cut, product, reboot};
-    use warren_model::Exit;
+    use warren_model::{Exit, Observation};
 
     fn lines(nodes: &[NodeState]) -> Vec<String> {
         nodes.iter().map(ToString::to_string).collect()

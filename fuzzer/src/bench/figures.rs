@@ -18,6 +18,8 @@ pub struct Samples {
     pub restored: Vec<RestoredRun>,
     /// As `tests`, of a campaign that starts from snapshots (and cold, by the usual share).
     pub warm_tests: Vec<FaultTest>,
+    /// As `warm_tests`, where children of one run share its faults.
+    pub prefix_tests: Vec<FaultTest>,
     /// Own peak of resident memory, MiB.
     pub rss_mib: Option<f64>,
 }
@@ -47,6 +49,8 @@ pub struct FaultTest {
     pub injected_in_full: bool,
     /// Of all processes of the slot.
     pub cpu_s: f64,
+    /// It began from a prefix snapshot.
+    pub from_prefix: bool,
     /// (point reached -> signal sent, signal sent -> reaped) of each crash, ms.
     pub kills: Vec<(f64, f64)>,
     /// Events of killed nodes more than 2 ms after their signal.
@@ -102,6 +106,7 @@ impl FaultTest {
             secs: spent.as_secs_f64(),
             injected_in_full,
             cpu_s: ms(cpu_ms) / 1000.0,
+            from_prefix: false,
             kills: signal_us
                 .iter()
                 .zip(reap_us)
@@ -147,6 +152,12 @@ pub struct Figures {
     pub snapshot_test_ratio: Option<f64>,
     /// CPU seconds of its mean test.
     pub snapshot_test_cpu_s: Option<f64>,
+    /// Mean fault test of a campaign with snapshots and prefix snapshots, the making of both included.
+    pub prefix_test_s: Option<f64>,
+    pub prefix_test_ratio: Option<f64>,
+    pub prefix_test_cpu_s: Option<f64>,
+    /// Of its tests, those that began from a prefix snapshot.
+    pub prefix_share: Option<f64>,
     pub fault_test_cpu_s: Option<f64>,
     pub plain_cpu_s: Option<f64>,
     pub agent_cpu_s: Option<f64>,
@@ -177,7 +188,11 @@ impl Figures {
             |f: fn(&RestoredRun) -> f64| median(&s.restored.iter().map(f).collect::<Vec<_>>());
         let snapshot_run_s = restored(|r| r.wall_s);
         let snapshot_test_s = of(&s.warm_tests, |t| t.secs);
-        let all = || s.tests.iter().chain(&s.warm_tests);
+        let prefix_test_s = of(&s.prefix_tests, |t| t.secs);
+        let all = || {
+            let snapshots = s.warm_tests.iter().chain(&s.prefix_tests);
+            s.tests.iter().chain(snapshots)
+        };
         let kills: Vec<(f64, f64)> = all().flat_map(|t| t.kills.clone()).collect();
         let signals: Vec<f64> = kills.iter().map(|k| k.0).collect();
         let reaps: Vec<f64> = kills.iter().map(|k| k.1).collect();
@@ -190,6 +205,10 @@ impl Figures {
             restore_to_first_op_s: restored(|r| r.first_op_s),
             snapshot_test_cpu_s: of(&s.warm_tests, |t| t.cpu_s),
             fault_test_cpu_s: of(&s.tests, |t| t.cpu_s),
+            prefix_test_ratio: ratio(prefix_test_s, plain_run_s),
+            prefix_test_cpu_s: of(&s.prefix_tests, |t| t.cpu_s),
+            prefix_share: of(&s.prefix_tests, |t| f64::from(u8::from(t.from_prefix))),
+            prefix_test_s,
             snapshot_run_s,
             snapshot_test_s,
             plain_run_s,
@@ -211,7 +230,7 @@ impl Figures {
     /// A table with the limits Warren sets itself and CrashFuzz's figures beside.
     #[must_use]
     pub fn table(&self, target: &str) -> String {
-        let rows: [Row; 16] = [
+        let rows: [Row; 20] = [
             (
                 "plain run, no agent (median)",
                 self.plain_run_s,
@@ -291,6 +310,28 @@ impl Figures {
                 "14.1",
             ),
             ("  its CPU", self.snapshot_test_cpu_s, "s", Some(3.5), ""),
+            (
+                "fault test, prefix snapshots (mean)",
+                self.prefix_test_s,
+                "s",
+                None,
+                "99",
+            ),
+            (
+                "  fault test / plain",
+                self.prefix_test_ratio,
+                "",
+                Some(1.0),
+                "14.1",
+            ),
+            ("  its CPU", self.prefix_test_cpu_s, "s", Some(3.5), ""),
+            (
+                "  share that began from one",
+                self.prefix_share,
+                "",
+                None,
+                "",
+            ),
             (
                 "point reached -> SIGKILL, p99",
                 self.kill_latency_ms_p99,
@@ -410,6 +451,7 @@ mod tests {
                     secs: 7.0,
                     injected_in_full: true,
                     cpu_s: 6.0,
+                    from_prefix: false,
                     kills: vec![(0.4, 20.0)],
                     late_events: 0,
                 },
@@ -417,6 +459,7 @@ mod tests {
                     secs: 9.0,
                     injected_in_full: false,
                     cpu_s: 8.0,
+                    from_prefix: false,
                     kills: vec![(6.0, 30.0)],
                     late_events: 2,
                 },
@@ -430,9 +473,20 @@ mod tests {
                 secs: 3.0,
                 injected_in_full: true,
                 cpu_s: 2.5,
+                from_prefix: false,
                 kills: Vec::new(),
                 late_events: 0,
             }],
+            prefix_tests: [true, false]
+                .map(|from_prefix| FaultTest {
+                    secs: 2.0,
+                    injected_in_full: true,
+                    cpu_s: 1.5,
+                    from_prefix,
+                    kills: Vec::new(),
+                    late_events: 0,
+                })
+                .to_vec(),
             rss_mib: Some(60.0),
         }
     }
@@ -447,7 +501,11 @@ mod tests {
         assert_eq!(f.fault_test_s, Some(8.0));
         assert_eq!(f.fault_test_ratio, Some(4.0));
         assert_eq!(f.kill_latency_ms_p99, Some(6.0));
-        assert_eq!((f.late_events, f.fault_tests_injected), (2, 2));
+        assert_eq!((f.late_events, f.fault_tests_injected), (2, 4));
+        assert_eq!(
+            (f.prefix_test_ratio, f.prefix_share),
+            (Some(1.0), Some(0.5))
+        );
         assert_eq!(f.restore_to_first_op_s, Some(0.4));
         assert_eq!(f.snapshot_run_ratio, Some(0.45));
         assert_eq!(f.snapshot_test_ratio, Some(1.5));

@@ -10,7 +10,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::Session;
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{self, FuzzOptions, Starts};
-use crate::fuzz_cmd::{COLD_SHARE, SNAPSHOTS};
+use crate::fuzz_cmd::{COLD_SHARE, IN_A_ROW, SNAPSHOTS};
 use figures::{FaultTest, Figures, PlainRun, RestoredRun, Samples};
 use std::path::Path;
 use std::time::Duration;
@@ -66,8 +66,16 @@ pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
             snapshots: SNAPSHOTS,
             cold_share: COLD_SHARE,
             required: true,
+            in_a_row: 1,
         };
         samples.warm_tests = fault_tests(&session, args, &interrupt, starts)?;
+        if !interrupt.asked() {
+            let starts = Starts {
+                in_a_row: IN_A_ROW,
+                ..starts
+            };
+            samples.prefix_tests = fault_tests(&session, args, &interrupt, starts)?;
+        }
     }
     samples.rss_mib = peak_rss_mib();
     let figures = Figures::of(&samples);
@@ -172,9 +180,10 @@ fn fault_tests(
     options.command_line = std::env::args().collect();
     eprintln!(
         "warren: {FAULT_TESTS} fault tests{}, after {} learning runs",
-        match starts.snapshots {
-            0 => ", cold",
-            _ => " from snapshots",
+        match (starts.snapshots, starts.in_a_row) {
+            (0, _) => ", cold",
+            (_, 1) => " from snapshots",
+            _ => " from snapshots and prefix snapshots",
         },
         options.learning_runs
     );
@@ -201,6 +210,8 @@ fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
         role: String,
         at_ms: u64,
         reason: Option<String>,
+        #[serde(default)]
+        from_prefix: Option<usize>,
         void: Option<String>,
         times_ms: Total,
         cpu_ms: u64,
@@ -221,14 +232,18 @@ fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
         if l.role != "fuzz" || l.void.is_some() {
             continue;
         }
-        tests.push(FaultTest::new(
+        let test = FaultTest::new(
             Duration::from_millis(spent),
             l.reason.is_none(),
             l.cpu_ms,
             &l.kill_signal_us,
             &l.kill_reap_us,
             l.late_events,
-        ));
+        );
+        tests.push(FaultTest {
+            from_prefix: l.from_prefix.is_some(),
+            ..test
+        });
     }
     Ok(tests)
 }

@@ -1,5 +1,7 @@
 //! Making the campaign folder and writing whole files into it.
 
+use super::state;
+use crate::broker::MARK;
 use crate::fuzz::{FuzzError, FuzzOptions};
 use std::fs;
 use std::io::Write;
@@ -19,6 +21,9 @@ pub struct Folder {
 /// The flag of `replay` and `tmin` for failures that only the restart of all nodes shows.
 pub const DURABLE: &str = "--durable";
 
+/// Flags whose value is a path.
+const PATHS: [&str; 3] = ["--targets", "--java", "-x"];
+
 /// What shows that a folder holds a campaign already.
 const MARKERS: [&str; 6] = [
     "state/checkpoint",
@@ -26,7 +31,7 @@ const MARKERS: [&str; 6] = [
     "plot_data",
     "runs.jsonl",
     "queue",
-    crate::broker::MARK,
+    MARK,
 ];
 
 impl Folder {
@@ -60,12 +65,13 @@ impl Folder {
     pub fn of(options: &FuzzOptions, seed: u64) -> Self {
         Folder {
             root: options.out.join(&options.instance),
-            program: options
-                .command_line
-                .first()
-                .cloned()
-                .unwrap_or_else(|| "warren".into()),
-            flags: options.reproduce_flags.clone(),
+            program: match options.command_line.first() {
+                // Found by PATH.
+                Some(program) if !program.contains('/') => program.clone(),
+                Some(program) => absolute(Path::new(program)),
+                None => "warren".into(),
+            },
+            flags: absolute_flags(&options.reproduce_flags),
             seed,
         }
     }
@@ -79,16 +85,27 @@ impl Folder {
     /// Whether a new campaign may and can be written there; for a check before a long set-up. Leaves nothing behind.
     ///
     /// # Errors
-    /// `HoldsCampaign`; I/O with the path when the folder cannot be made or written to.
+    /// As [`Folder::taken`]; I/O with the path when the folder cannot be made or written to.
     pub fn check(out: &Path, instance: &str) -> Result<(), FuzzError> {
         let root = out.join(instance);
-        match Self::marker(&root) {
-            Some(marker) => Err(FuzzError::HoldsCampaign {
-                folder: root,
-                marker: marker.to_owned(),
-            }),
-            None => writable(&root),
+        Self::taken(&root).map_or_else(|| writable(&root), Err)
+    }
+
+    /// Why no campaign may begin in an instance's folder: it holds one, or what is left of one that cannot be gone on with.
+    #[must_use]
+    pub fn taken(root: &Path) -> Option<FuzzError> {
+        let marker = Self::marker(root)?.to_owned();
+        let folder = root.to_owned();
+        // A mirror has another owner, not a lost state.
+        if state::exists(root) || root.join(MARK).exists() {
+            return Some(FuzzError::HoldsCampaign { folder, marker });
         }
+        Some(FuzzError::Usage(format!(
+            "{folder} holds what is left of a campaign ({marker} is there), but not its state (state/checkpoint): it can be neither gone on with nor begun anew there\n  \
+             choose another folder with -o (with -i {queue} its sequences are seeds there), or remove it",
+            folder = folder.display(),
+            queue = root.join("queue").display(),
+        )))
     }
 
     /// The instance's folder.
@@ -115,14 +132,10 @@ impl Folder {
         self.root.join("findings").join(format!("{number:06}"))
     }
 
-    /// The command that runs a sequence file again; `durable`: with the restart that alone shows the failure.
+    /// The command that runs a sequence file again, from any folder; `durable`: with the restart that alone shows the failure.
     #[must_use]
     pub fn reproduce(&self, file: &Path, durable: bool) -> String {
-        let mut words = vec![
-            self.program.clone(),
-            "replay".into(),
-            file.display().to_string(),
-        ];
+        let mut words = vec![self.program.clone(), "replay".into(), absolute(file)];
         words.extend(self.flags.iter().cloned());
         words.extend(durable.then(|| DURABLE.to_owned()));
         words.extend(["-s".into(), self.seed.to_string(), "-n".into(), "5".into()]);
@@ -136,9 +149,9 @@ impl Folder {
             self.program.clone(),
             "tmin".into(),
             "-i".into(),
-            file.display().to_string(),
+            absolute(file),
             "-o".into(),
-            out.display().to_string(),
+            absolute(out),
         ];
         words.extend(self.flags.iter().cloned());
         words.extend(durable.then(|| DURABLE.to_owned()));
@@ -153,6 +166,23 @@ impl Folder {
             self.reproduce(&self.root.join("crashes/<file>"), false),
         )
     }
+}
+
+/// As seen from any folder.
+fn absolute(path: &Path) -> String {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    whole.display().to_string()
+}
+
+/// Flags of the command line, those that are paths absolute.
+#[must_use]
+pub fn absolute_flags(flags: &[String]) -> Vec<String> {
+    let before = [None].into_iter().chain(flags.iter().map(Some));
+    let word = |(before, word): (Option<&String>, &String)| match before {
+        Some(flag) if PATHS.contains(&flag.as_str()) => absolute(Path::new(word)),
+        _ => word.clone(),
+    };
+    before.zip(flags).map(word).collect()
 }
 
 /// Makes the folder, writes one block into it, and takes away what was made.
@@ -258,7 +288,7 @@ mod tests {
         options.command_line = ["warren", "fuzz", "canary", "-o", "a b"]
             .map(Into::into)
             .to_vec();
-        options.reproduce_flags = vec!["--paper".into()];
+        options.reproduce_flags = ["-x", "my.dict", "--paper"].map(Into::into).to_vec();
         let folder = Folder::create(&options, 9).unwrap();
         assert!(folder.root().ends_with("out/default"));
         for sub in [
@@ -274,11 +304,44 @@ mod tests {
         }
         let cmdline = fs::read_to_string(folder.root().join("cmdline")).unwrap();
         assert_eq!(cmdline, "warren fuzz canary -o 'a b'\n");
-        assert!(
-            folder
-                .reproduce(Path::new("x/id:000000,src:000001"), false)
-                .starts_with("warren replay x/id:000000,src:000001 --paper -s 9 -n 5")
+        // From any folder.
+        let here = std::env::current_dir().unwrap();
+        let here = here.display();
+        let file = Path::new("x/id:000000,src:000001");
+        assert_eq!(
+            folder.reproduce(file, false),
+            format!(
+                "warren replay {here}/{} -x {here}/my.dict --paper -s 9 -n 5",
+                file.display()
+            )
         );
+        assert_eq!(
+            folder.minimise(file, Path::new("/min.toml"), true),
+            format!(
+                "warren tmin -i {here}/{} -o /min.toml -x {here}/my.dict --paper --durable -s 9",
+                file.display()
+            )
+        );
+        options.command_line[0] = "bin/warren".into();
+        let command = Folder::of(&options, 9).reproduce(Path::new("/f"), false);
+        assert!(
+            command.starts_with(&format!("{here}/bin/warren replay /f ")),
+            "{command}"
+        );
+        // Without a state: one message, which sends nobody to `-i -`.
+        let text = Folder::check(&options.out, &options.instance)
+            .unwrap_err()
+            .to_string();
+        for part in [
+            "default holds what is left",
+            "queue is there",
+            "another folder with -o",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("-i -"), "{text}");
+        fs::create_dir(folder.root().join("state")).unwrap();
+        fs::write(folder.root().join("state/checkpoint"), "").unwrap();
         match Folder::check(&options.out, &options.instance) {
             Err(FuzzError::HoldsCampaign { folder, .. }) => assert!(folder.ends_with("default")),
             other => panic!("{other:?}"),

@@ -34,6 +34,10 @@ pub struct RunLine<'a> {
     pub start: String,
     /// Why it began cold although it was to begin from a snapshot.
     pub cold: Option<&'a str>,
+    /// So many of its faults had happened in a run that was dumped, from where this one went on.
+    pub from_prefix: Option<usize>,
+    /// Why all its faults had to happen in it although it was to begin from such a one.
+    pub no_prefix: Option<&'a str>,
     pub asked: usize,
     pub injected: usize,
     pub reason: Option<&'a str>,
@@ -80,6 +84,11 @@ pub struct RunLine<'a> {
     pub warnings: usize,
 }
 
+/// The rest of the warning that begins so.
+fn said<'a>(record: &'a RunRecord, begins: &str) -> Option<&'a str> {
+    record.warnings.iter().find_map(|w| w.strip_prefix(begins))
+}
+
 impl<'a> RunLine<'a> {
     /// The part that record and judgement tell.
     #[must_use]
@@ -97,10 +106,9 @@ impl<'a> RunLine<'a> {
                 .sequence
                 .as_ref()
                 .map_or_else(String::new, |s| s.start.to_string()),
-            cold: record
-                .warnings
-                .iter()
-                .find_map(|w| w.strip_prefix("started cold: ")),
+            cold: said(record, "started cold: "),
+            from_prefix: None,
+            no_prefix: said(record, "no prefix snapshot: "),
             asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
             injected: record.injected.len(),
             reason: not.map(|n| n.reason.as_str()),

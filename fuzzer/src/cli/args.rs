@@ -169,6 +169,9 @@ pub struct FuzzArgs {
     /// Of the picks, those that start cold where snapshots work: start-up and first elections have bugs too
     #[arg(long, value_name = "SHARE", default_value_t = crate::fuzz_cmd::COLD_SHARE, value_parser = share)]
     pub cold_share: f64,
+    /// Children of one kept run picked in a row: they share a snapshot taken just after its faults; 1 = none do
+    #[arg(long, value_name = "N", default_value_t = crate::fuzz_cmd::IN_A_ROW, value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub in_a_row: u32,
     /// Clusters side by side: a number, or auto for as many as 20 fault-free runs at once stay undisturbed
     #[arg(short = 'j', value_name = "N", default_value = "1")]
     pub slots: Slots,
@@ -211,6 +214,9 @@ pub struct ReplayArgs {
     /// Kill and start all nodes once more at the end of each run, and ask again: for failures that only that shows
     #[arg(long)]
     pub durable: bool,
+    /// Let all faults but the last happen once, and begin each run where that one was dumped (needs a sequence from a snapshot)
+    #[arg(long)]
+    pub prefix: bool,
     /// Write a JUnit report: one test case a file, brought up to date after each run
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,

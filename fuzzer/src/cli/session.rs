@@ -166,6 +166,14 @@ impl Session {
 pub fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
     let folder = find_target(name, args.targets.as_deref()).map_err(CliError::usage)?;
     let more: Vec<PathBuf> = args.dictionary.iter().cloned().collect();
+    for file in &more {
+        readable(file).map_err(|why| {
+            CliError::usage(format!(
+                "-x {}: {why}\n  name a dictionary: a TOML file as those in dictionaries/ (docs/hooks.md), or leave -x out",
+                file.display()
+            ))
+        })?;
+    }
     let mut target = load_target(&folder, args.version.as_deref(), args.paper, &more)
         .map_err(CliError::usage)?;
     if !args.include.is_empty() {
@@ -173,6 +181,15 @@ pub fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
     }
     target.exclude.extend(args.exclude.iter().cloned());
     Ok(target)
+}
+
+/// Only opened: a pipe can be read once.
+fn readable(file: &Path) -> Result<(), String> {
+    std::fs::File::open(file).map_err(|e| format!("it cannot be read: {e}"))?;
+    if file.is_dir() {
+        return Err("it is a folder".into());
+    }
+    Ok(())
 }
 
 /// A request that cannot be run is the user's to mend, everything else is set-up.
@@ -235,6 +252,29 @@ pub fn reproduce_flags(args: &SetupArgs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dictionary_that_is_none_is_named_with_its_option() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("nonexist");
+        for (file, part) in [
+            (missing.as_path(), "it cannot be read: No such file"),
+            (dir.path(), "it is a folder"),
+        ] {
+            let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+            let args = SetupArgs {
+                targets: Some(targets),
+                dictionary: Some(file.to_owned()),
+                ..SetupArgs::default()
+            };
+            let text = load("canary", &args).map(|t| t.name).unwrap_err().text;
+            let named = format!("-x {}: {part}", file.display());
+            assert!(
+                text.contains(&named) && text.contains("docs/hooks.md"),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn a_reproduce_command_repeats_what_changes_the_target() {

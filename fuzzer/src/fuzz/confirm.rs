@@ -25,10 +25,10 @@ use libafl::state::{HasCorpus, HasExecutions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warren_feedback::SavedBugs;
-use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, Stage};
+use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, RunRecord, Stage};
 
 /// Replays of a finding.
-const REPLAYS: u32 = 3;
+pub(super) const REPLAYS: u32 = 3;
 /// Replays in which a liveness failure must show again.
 const NEEDED: u32 = 2;
 
@@ -72,7 +72,7 @@ where
 }
 
 /// Decides on the failing run that is owed a decision, if there is one. Where Ctrl-C ends it, the rest is owed still. With
-/// `--minimize` a finding that stands is then made smaller; that is never owed.
+/// `--minimize` a finding that stands is then made smaller; that is never owed, its folder tells what is left of it.
 ///
 /// # Errors
 /// I/O; the cluster cannot be run any more.
@@ -110,7 +110,7 @@ where
     };
     let wanted = Wanted {
         number,
-        sequence: happened(&seen),
+        sequence: happened(&seen.product.record),
         failure: seen.failure,
     };
     minimise(session, fuzzer, executor, state, manager, &wanted)
@@ -273,7 +273,7 @@ where
     E: HasObservers<Observers = Observers> + Drive,
     Z: ExecutesInput<E, EM, FaultSequence, State>,
 {
-    let sequence = happened(seen);
+    let sequence = happened(&seen.product.record);
     let limit = session.limits.run;
     let durable = seen.failure.stage == Stage::Durable;
     let Owed {
@@ -324,8 +324,7 @@ where
 }
 
 /// The sequence to run again: as it happened; as asked where that is not known.
-fn happened(seen: &Seen) -> FaultSequence {
-    let record = &seen.product.record;
+pub(super) fn happened(record: &RunRecord) -> FaultSequence {
     record
         .matched
         .clone()
@@ -353,7 +352,7 @@ fn save_sequence(
         counts.execs_at_crash = seen.execs;
         counts.saved_crashes - 1
     };
-    let sequence = happened(seen);
+    let sequence = happened(&seen.product.record);
     let name = EntryName {
         id,
         sync: None,
@@ -440,7 +439,7 @@ fn stand(
         session.known.insert(number, known.clone());
     }
     let story = rate.unwrap_or("stands by its evidence, not replayed yet");
-    write_story(session, seen, number, &path, story)?;
+    let (reproduce, minimise) = write_story(session, seen, number, &path, story)?;
     hook::point("finding");
     let headline = crate::campaign::finding::headline(&seen.failure);
     let what = match &known {
@@ -458,7 +457,6 @@ fn stand(
         "  story:     {}",
         session.folder.finding(number).display()
     ));
-    let (reproduce, minimise) = commands(session, seen, number, &path);
     session.say(format!("  reproduce: {reproduce}"));
     session.say(format!("  minimise:  {minimise}"));
     let what = match seen.failure.kind {
@@ -504,7 +502,7 @@ fn rate(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzEr
         "crashes"
     };
     let path = session.folder.root().join(sub).join(name);
-    write_story(session, seen, number, &path, &text)
+    write_story(session, seen, number, &path, &text).map(drop)
 }
 
 fn rate_text(seen: &Seen, k: u32, n: u32) -> String {
@@ -519,13 +517,14 @@ fn rate_text(seen: &Seen, k: u32, n: u32) -> String {
     }
 }
 
+/// Writes the finding's folder; answers the commands that show it again and that make it smaller.
 fn write_story(
     session: &Session,
     seen: &Seen,
     number: u64,
     path: &Path,
     rate: &str,
-) -> Result<(), FuzzError> {
+) -> Result<(String, String), FuzzError> {
     let kept = session.findings.iter().find(|f| f.number == number);
     let (reproduce, minimise) = commands(session, seen, number, path);
     let text = FindingText {
@@ -535,8 +534,8 @@ fn write_story(
         confirmed: rate.to_owned(),
         k: kept.map_or(0, |f| f.k),
         n: kept.map_or(0, |f| f.n),
-        reproduce,
-        minimise,
+        reproduce: reproduce.clone(),
+        minimise: minimise.clone(),
         file: path.display().to_string(),
         strategy: session.options.strategy.to_string(),
         why: seen.why.clone(),
@@ -550,7 +549,8 @@ fn write_story(
         &text,
         &seen.product,
         &seen.judgement,
-    )
+    )?;
+    Ok((reproduce, minimise))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use super::cpu::spent_before;
 use super::drive::{Drive, Observers};
 use super::learn::learn;
+use super::minimise::take_up;
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
 use super::saved::{Whole, check_resume, identity, read_back};
 use super::session::Session;
@@ -132,7 +133,13 @@ where
         .swarm
         .as_ref()
         .map_or_else(Shares::default, Swarm::shares);
-    let scheduler = SearchScheduler::new(o.strategy, o.parts(), shares, session.cold_share());
+    let scheduler = SearchScheduler::new(
+        o.strategy,
+        o.parts(),
+        shares,
+        session.cold_share(),
+        o.starts.in_a_row,
+    );
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
 
@@ -167,17 +174,14 @@ where
     let result = learned.and_then(|()| {
         stages.0.session.begin_fuzzing();
         stages.0.session.begin_telling(&mut state)?;
-        // What a kill or Ctrl-C cut off comes first: a failing run to decide on.
-        stages
-            .0
-            .decide(&mut fuzzer, &mut executor, &mut state, &mut manager)?;
-        run_loop(
-            &mut stages,
-            &mut fuzzer,
-            &mut executor,
-            &mut state,
-            &mut manager,
-        )
+        // What a kill or Ctrl-C cut off comes first: a failing run to decide on, findings to minimise.
+        let (stage, manager) = (&mut stages.0, &mut manager);
+        stage.decide(&mut fuzzer, &mut executor, &mut state, manager)?;
+        let session = &mut stage.session;
+        if session.resumed {
+            take_up(session, &mut fuzzer, &mut executor, &mut state, manager)?;
+        }
+        run_loop(&mut stages, &mut fuzzer, &mut executor, &mut state, manager)
     });
     let session = &mut stages.0.session;
     session.ended = result.as_ref().ok().copied();
@@ -247,20 +251,6 @@ fn resume<E: Drive>(
         session.findings.len(),
         session.clock.fuzz_time().as_secs()
     ));
-    if session.options.minimize {
-        // What was cut off is not taken up by itself (`minimise.rs`): say so, and where the command is.
-        for f in &session.findings {
-            let folder = session.folder.finding(f.number);
-            let known = session.known.contains_key(&f.number);
-            if !known && !folder.join("minimised.toml").exists() {
-                session.say(format!(
-                    "  finding {:06} is not minimised: its command is in {}",
-                    f.number,
-                    folder.join("evidence.txt").display()
-                ));
-            }
-        }
-    }
     Ok(())
 }
 
@@ -341,17 +331,13 @@ fn due(session: &Session) -> Option<EndReason> {
         Some(EndReason::Stopped)
     } else if let Some(end) = session.end {
         Some(end)
-    } else if o.max_time.is_some_and(|t| session.clock.here() >= t) {
-        Some(EndReason::TimeLimit)
     } else if o
         .max_sequences
         .is_some_and(|n| session.counts.sequences >= n)
     {
         Some(EndReason::SequenceLimit)
-    } else if o.max_cpu.is_some_and(|t| session.cpu.total() >= t) {
-        Some(EndReason::CpuLimit)
     } else {
-        None
+        session.out_of_time()
     }
 }
 

@@ -85,6 +85,9 @@ pub struct Starts {
     pub cold_share: f64,
     /// A target without snapshots is an error.
     pub required: bool,
+    /// Children of one seed run picked in a row, which share a prefix snapshot; 1: each is picked anew, and all its faults happen in its
+    /// own run.
+    pub in_a_row: u32,
 }
 
 impl Starts {
@@ -93,6 +96,7 @@ impl Starts {
         snapshots: 0,
         cold_share: 1.0,
         required: false,
+        in_a_row: 1,
     };
 }
 

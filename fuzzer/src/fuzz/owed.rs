@@ -125,6 +125,7 @@ pub fn read(root: &Path) -> Result<Seen, FuzzError> {
             log_marks: s.log_marks.into_owned(),
             broken_lines: s.broken_lines.into_owned(),
             collected: s.collected.into_owned(),
+            from_prefix: None,
         },
         judgement: s.judgement.into_owned(),
         failure: s.failure.into_owned(),

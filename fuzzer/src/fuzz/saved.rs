@@ -290,15 +290,11 @@ pub fn identity(options: &FuzzOptions) -> Identity {
 pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
     let root = options.out.join(&options.instance);
     if !state::exists(&root) {
-        return Err(FuzzError::Usage(match Folder::marker(&root) {
-            Some(marker) => format!(
-                "{} cannot be resumed: {marker} is there, but no state/checkpoint (a Warren without resume made it); choose another folder with -o",
-                root.display()
-            ),
-            None => format!(
+        return Err(Folder::taken(&root).unwrap_or_else(|| {
+            FuzzError::Usage(format!(
                 "-i - resumes a campaign, and {} holds none; leave -i - out to begin one there, or name the right folder with -o",
                 root.display()
-            ),
+            ))
         }));
     }
     let was = state::identity(&root)?;

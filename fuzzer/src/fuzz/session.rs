@@ -220,6 +220,19 @@ impl Session {
         self.options.stop.load(std::sync::atomic::Ordering::Relaxed)
     }
 
+    /// Why the time of the campaign is over: -V, --cpu-seconds.
+    #[must_use]
+    pub fn out_of_time(&self) -> Option<EndReason> {
+        let o = &self.options;
+        if o.max_time.is_some_and(|t| self.clock.here() >= t) {
+            Some(EndReason::TimeLimit)
+        } else if o.max_cpu.is_some_and(|t| self.cpu.total() >= t) {
+            Some(EndReason::CpuLimit)
+        } else {
+            None
+        }
+    }
+
     /// The user held the campaign up for so long: no fuzzing time.
     pub fn paused(&mut self, pause: Duration) {
         if !pause.is_zero() {

@@ -24,7 +24,7 @@ use libafl_bolts::ToSlice;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use warren_executor::RunOptions;
+use warren_executor::{PrefixUse, RunOptions};
 use warren_feedback::{Judge, KnownSlots, KnownStates, RunObserver};
 use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict};
 
@@ -432,6 +432,7 @@ pub fn line<'a>(
     let mut line = RunLine::new(*state.executions(), role, run.record(), run.judgement());
     line.at_ms = session.clock.fuzz_ms();
     line.events = run.trace().events.len();
+    line.from_prefix = run.product().from_prefix.map(|p| p.faults);
     line.slots = edges_found(state);
     line.states = states_found(state);
     line.sequences = session.counts.sequences;
@@ -481,6 +482,7 @@ pub(super) fn set_options(
     options.limit = limit;
     options.fault_wait = session.limits.fault_wait;
     options.durable = durable;
+    options.prefix = PrefixUse::Never;
     options.stop = session.options.stop.clone();
     options.give_up = session.snapshot().begin_run();
     options.progress = Some(std::sync::Arc::new(move |p| {

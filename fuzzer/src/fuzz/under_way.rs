@@ -11,6 +11,7 @@ use super::saved::Job;
 use super::session::Session;
 use super::snapshot::CurrentRun;
 use super::stage::{FuzzStage, set_options};
+use crate::campaign::RunRole;
 use crate::campaign::state::hook;
 use crate::search::Origin;
 use libafl::corpus::{Corpus, CorpusId};
@@ -20,6 +21,7 @@ use libafl::state::HasCorpus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use warren_executor::PrefixUse;
 use warren_model::FaultSequence;
 
 /// A sequence whose run goes on, or has ended and was not looked at yet.
@@ -51,6 +53,16 @@ impl Session {
     pub fn unfinished(&self) -> Vec<Job> {
         let under_way = self.under_way.iter().map(|u| &u.job);
         under_way.chain(&self.waiting).cloned().collect()
+    }
+
+    /// Whether the run may begin where another one with the same first faults was dumped: only the first try of a child, for a run that
+    /// is made again must show by itself what it shows.
+    fn prefix_use(&self, job: &Job) -> PrefixUse {
+        let first = job.role == RunRole::Fuzz && job.pick.as_ref().is_some_and(|p| p.tries == 0);
+        match first && self.options.starts.in_a_row > 1 {
+            true => PrefixUse::Make,
+            false => PrefixUse::Never,
+        }
     }
 
     /// Whose seed run the store and the journal name.
@@ -98,6 +110,7 @@ impl FuzzStage {
             session.limits.run
         };
         set_options(session, &mut options, slot, limit, job.durable);
+        options.prefix = session.prefix_use(&job);
         session.show_run(
             slot,
             CurrentRun {

@@ -17,9 +17,9 @@ use crate::known::KnownBugs;
 use flow::{Plan, replay};
 use junit::Junit;
 use std::io::Write;
-use warren_executor::RunOptions;
 use warren_executor::run::check_request;
 use warren_executor::target::Target;
+use warren_executor::{PrefixUse, RunOptions};
 use warren_model::{Failure, FaultSequence, Judgement, RunProduct};
 
 /// Runs the verb.
@@ -68,6 +68,10 @@ fn made(
         seed: args.each.seed,
         durable: args.durable,
         dump_classes: args.dump_classes.clone(),
+        prefix: match args.prefix {
+            true => PrefixUse::Make,
+            false => PrefixUse::Never,
+        },
         stop: interrupt.flag(),
         ..RunOptions::default()
     };
@@ -80,10 +84,14 @@ fn made(
     let tally = replay(
         &plan,
         &mut |sequence, limit, retest| {
-            let options = RunOptions {
+            let mut options = RunOptions {
                 limit,
                 ..base.clone()
             };
+            if retest {
+                // It must show by itself what it shows.
+                options.prefix = PrefixUse::Never;
+            }
             let product = runner.run(sequence, &options).map_err(|e| failed(&e))?;
             let judgement = if retest {
                 judge.judge_retest(&product)

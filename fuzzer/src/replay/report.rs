@@ -151,6 +151,13 @@ pub fn run_text(head: &str, outcome: Outcome, p: &RunProduct, j: &Judgement) -> 
         r.injected.len(),
     );
     let _ = writeln!(out, "  times: {}", times(&r.times));
+    if let Some(from) = p.from_prefix {
+        let _ = writeln!(
+            out,
+            "  begun where another run was dumped after fault {}: {} ms spared",
+            from.faults, from.spared_ms
+        );
+    }
     for i in &r.injected {
         let _ = writeln!(
             out,

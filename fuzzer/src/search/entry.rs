@@ -73,7 +73,15 @@ pub struct Entry {
     pub(super) tested: BTreeSet<FaultId>,
 }
 
+/// With so many children that wait, the faults of a seed run are worth a snapshot.
+const MANY_CHILDREN: u64 = 10;
+
 impl Entry {
+    /// Its faults are worth a prefix snapshot: there are some, they do not need a cold start, and many children wait.
+    pub(super) fn shares_prefix(&self) -> bool {
+        self.faults > 0 && !self.cold && self.pending() >= MANY_CHILDREN
+    }
+
     pub(super) fn pending(&self) -> u64 {
         let fresh = |c: &Class| u64::from(c.occurrences - c.taken);
         self.retries.len() as u64 + self.classes.iter().map(fresh).sum::<u64>()

@@ -24,6 +24,9 @@ use warren_model::{FaultId, StackId};
 /// Most classes in memory (32 bytes each); beyond it the seed runs of lowest score are parked in files.
 pub const MAX_CLASSES: usize = 1_000_000;
 
+/// So often a child that is to come in a row is passed over at most, where no others wait.
+const MAX_PASSED_OVER: u32 = 64;
+
 /// Times a sequence is tried before it counts as uninjectable.
 pub const MAX_TRIES: u8 = 3;
 
@@ -83,6 +86,18 @@ pub enum Change {
     BroughtBack {
         free: bool,
     },
+}
+
+/// A child that is to be taken.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// Index of its seed run's entry.
+    entry: usize,
+    from: TakenFrom,
+    /// Of the seed run.
+    score: u64,
+    /// The pool it was drawn from.
+    why: Why,
 }
 
 /// A seed run whose classes lie in a file.
@@ -197,7 +212,32 @@ impl Queue {
     /// children of runs that started cold, as long as there are children of both lineages. A pool is drawn by score x untried
     /// occurrences; with classes in strata, evenly over the strata that have any, then by score over classes.
     pub fn pick(&mut self, rand: &mut impl Rand, cold_share: f64) -> Option<Pick> {
-        let mut scores = self.scores();
+        let found = self.find(rand, cold_share)?;
+        self.take(found)
+    }
+
+    /// As [`Queue::pick`], for children that are taken `in_a_row` where they can share a prefix: then `true`, and the caller takes the
+    /// others by [`Queue::pick_of`]. As often as there is more than one in a row such a child is passed over, so that rows leave each
+    /// seed run, and each lineage, its share of the runs.
+    pub fn pick_rows(
+        &mut self,
+        rand: &mut impl Rand,
+        cold_share: f64,
+        in_a_row: u32,
+    ) -> Option<(Pick, bool)> {
+        let passed = 1.0 / f64::from(in_a_row.max(1));
+        for _ in 0..MAX_PASSED_OVER {
+            let found = self.find(rand, cold_share)?;
+            let row = in_a_row > 1 && self.entries[found.entry].shares_prefix();
+            if !row || chance(rand, passed) {
+                return self.take(found).map(|pick| (pick, row));
+            }
+        }
+        self.pick(rand, cold_share).map(|pick| (pick, false))
+    }
+
+    /// Where the next child is; it stays there.
+    fn find(&self, rand: &mut impl Rand, cold_share: f64) -> Option<Found> {
         let pending = |cold| {
             self.entries
                 .iter()
@@ -205,11 +245,23 @@ impl Queue {
         };
         if pending(true) && pending(false) {
             let cold = chance(rand, cold_share);
-            for (score, entry) in scores.iter_mut().zip(&self.entries) {
-                // Without weight it is in no pool.
-                if entry.cold != cold {
-                    *score = 0;
-                }
+            return self.find_among(rand, |entry| entry.cold == cold);
+        }
+        self.find_among(rand, |_| true)
+    }
+
+    /// Takes one more child of this seed run; `None` when it has none in memory.
+    pub fn pick_of(&mut self, seed: u64, rand: &mut impl Rand) -> Option<Pick> {
+        let found = self.find_among(rand, |entry| entry.seed == seed)?;
+        self.take(found)
+    }
+
+    fn find_among(&self, rand: &mut impl Rand, among: impl Fn(&Entry) -> bool) -> Option<Found> {
+        let mut scores = self.scores();
+        for (score, entry) in scores.iter_mut().zip(&self.entries) {
+            // Without weight it is in no pool.
+            if !among(entry) {
+                *score = 0;
             }
         }
         for (why, probability) in POOLS {
@@ -224,12 +276,12 @@ impl Queue {
 
     /// One of a pool, whose weight in each stratum is known; `None` when it is empty.
     fn draw(
-        &mut self,
+        &self,
         pool: Why,
         scores: &[u64],
         totals: [u64; 4],
         rand: &mut impl Rand,
-    ) -> Option<Pick> {
+    ) -> Option<Found> {
         let some: Vec<(Stratum, u64)> = Stratum::EACH
             .into_iter()
             .zip(totals)
@@ -240,7 +292,7 @@ impl Queue {
             [only] => *only,
             several => several[below(rand, several.len() as u64) as usize],
         };
-        self.take(pool, stratum, scores, below(rand, total))
+        self.locate(pool, stratum, scores, below(rand, total))
     }
 
     /// The child was tested with all its faults injected (whatever the verdict).
@@ -485,15 +537,21 @@ impl Queue {
     }
 
     /// The child under the `at`-th unit of weight of a pool in a stratum.
-    fn take(&mut self, pool: Why, stratum: Stratum, scores: &[u64], mut at: u64) -> Option<Pick> {
-        let mut found = None;
-        'search: for (i, (e, score)) in self.entries.iter().zip(scores).enumerate() {
+    fn locate(&self, pool: Why, stratum: Stratum, scores: &[u64], mut at: u64) -> Option<Found> {
+        let found = |entry, from, score| {
+            Some(Found {
+                entry,
+                from,
+                score,
+                why: pool,
+            })
+        };
+        for (entry, (e, score)) in self.entries.iter().zip(scores).enumerate() {
             for (j, c) in e.classes.iter().enumerate() {
                 if c.key.stratum == stratum && self.belongs(e, c, pool) {
                     let weight = c.weight(*score);
                     if at < weight {
-                        found = Some((i, TakenFrom::Class(j), *score));
-                        break 'search;
+                        return found(entry, TakenFrom::Class(j), *score);
                     }
                     at -= weight;
                 }
@@ -501,14 +559,22 @@ impl Queue {
             for (j, r) in e.retries.iter().enumerate() {
                 if r.class.key.stratum == stratum && self.belongs(e, &r.class, pool) {
                     if at < *score {
-                        found = Some((i, TakenFrom::Retry(j), *score));
-                        break 'search;
+                        return found(entry, TakenFrom::Retry(j), *score);
                     }
                     at -= score;
                 }
             }
         }
-        let (entry, from, score) = found?;
+        None
+    }
+
+    fn take(&mut self, found: Found) -> Option<Pick> {
+        let Found {
+            entry,
+            from,
+            score,
+            why,
+        } = found;
         let (seed, taken) = self.remove(entry, from)?;
         self.changes.push(Change::Taken { entry, from });
         Some(Pick {
@@ -519,7 +585,7 @@ impl Queue {
             occurrences: taken.class.occurrences,
             tries: taken.tries,
             free: taken.free,
-            why: pool,
+            why,
             score,
         })
     }

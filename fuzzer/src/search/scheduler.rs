@@ -8,6 +8,7 @@ use libafl::corpus::{Corpus, CorpusId};
 use libafl::schedulers::Scheduler;
 use libafl::state::{HasCorpus, HasRand};
 use libafl::{Error, HasMetadata};
+use libafl_bolts::rands::Rand;
 use serde::{Deserialize, Serialize};
 use warren_model::FaultSequence;
 
@@ -37,19 +38,53 @@ pub struct SearchScheduler {
     parts: Parts,
     shares: Shares,
     cold_share: f64,
+    in_a_row: u32,
+    row: Option<Row>,
+}
+
+/// Children of one seed run that are picked in a row, because they can share a prefix snapshot.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    seed: u64,
+    left: u32,
 }
 
 impl SearchScheduler {
-    /// A scheduler for a strategy with these parts, which have these shares of the turns; so large a share of the picks starts cold. Its state is the metadata [`Queue`],
-    /// [`Warren`] and [`NextRun`].
+    /// A scheduler for a strategy with these parts, which have these shares of the turns; so large a share of the picks starts cold, and so
+    /// many children of one seed run are picked in a row where they can share its faults. Its state is the metadata [`Queue`], [`Warren`]
+    /// and [`NextRun`]; a row that a kill cuts off is not taken up again.
     #[must_use]
-    pub fn new(strategy: StrategyKind, parts: Parts, shares: Shares, cold_share: f64) -> Self {
+    pub fn new(
+        strategy: StrategyKind,
+        parts: Parts,
+        shares: Shares,
+        cold_share: f64,
+        in_a_row: u32,
+    ) -> Self {
         SearchScheduler {
             strategy,
             parts,
             shares,
             cold_share,
+            in_a_row,
+            row: None,
         }
+    }
+
+    fn pick(&mut self, queue: &mut Queue, rand: &mut impl Rand) -> Option<Pick> {
+        if let Some(row) = self.row.take()
+            && let Some(pick) = queue.pick_of(row.seed, rand)
+        {
+            let left = row.left - 1;
+            self.row = (left > 0).then_some(Row { left, ..row });
+            return Some(pick);
+        }
+        let (pick, row) = queue.pick_rows(rand, self.cold_share, self.in_a_row)?;
+        self.row = row.then_some(Row {
+            seed: pick.seed,
+            left: self.in_a_row - 1,
+        });
+        Some(pick)
     }
 
     fn turn<S: HasMetadata + HasRand>(&self, state: &mut S) -> Turn {
@@ -100,7 +135,7 @@ where
                     .metadata_map_mut()
                     .remove::<Queue>()
                     .map_or_else(Queue::default, |q| *q);
-                let pick = queue.pick(state.rand_mut(), self.cold_share);
+                let pick = self.pick(&mut queue, state.rand_mut());
                 let wanted = queue.wanted();
                 state.add_metadata(queue);
                 match (pick, wanted) {
@@ -121,5 +156,95 @@ where
     fn set_current_scheduled(&mut self, state: &mut S, id: Option<CorpusId>) -> Result<(), Error> {
         *state.corpus_mut().current_mut() = id;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::XoRand;
+    use crate::search::children::{ChildFault, ClassKey, SeedClasses};
+    use crate::search::queue::Kept;
+    use crate::search::strata::Stratum;
+    use warren_model::{Kind, Place, StackId};
+
+    /// A queue of three seed runs with `children` each: one without faults, one with two from a cold start, one with two from a snapshot.
+    fn queue(children: usize) -> Queue {
+        let mut queue = Queue::default();
+        for (seed, faults, cold) in [(0, 0, false), (1, 2, true), (2, 2, false)] {
+            let kept = Kept {
+                seed,
+                cold,
+                faults,
+                time_ms: 1000,
+                coverage: 10,
+                alike: None,
+            };
+            let classes: SeedClasses = (0..children)
+                .map(|i| {
+                    let key = ClassKey {
+                        stack: StackId(i as u64),
+                        kind: Kind::Send,
+                        place: Place::Before,
+                        role: 0,
+                        fault: ChildFault::Crash,
+                        stratum: Stratum::All,
+                    };
+                    (key, vec![0])
+                })
+                .collect();
+            queue.add(kept, &classes, |_| false);
+        }
+        queue
+    }
+
+    /// Of the first so many picks.
+    fn seeds(children: usize, in_a_row: u32, most: usize) -> Vec<u64> {
+        let mut scheduler = SearchScheduler::new(
+            StrategyKind::CrashFuzz,
+            Parts::NONE,
+            Shares::default(),
+            0.15,
+            in_a_row,
+        );
+        let (mut queue, mut rand) = (queue(children), XoRand::new(3));
+        let picks = std::iter::from_fn(|| scheduler.pick(&mut queue, &mut rand));
+        picks.take(most).map(|p| p.seed).collect()
+    }
+
+    #[test]
+    fn children_that_can_share_their_faults_come_in_rows() {
+        let seeds = seeds(300, 4, 240);
+        let rows: Vec<(u64, usize)> = seeds
+            .chunk_by(|a, b| a == b)
+            .map(|row| (row[0], row.len()))
+            .collect();
+        let (last, rows) = rows.split_last().unwrap();
+        let of = |seed| rows.iter().filter(move |(s, _)| *s == seed);
+        assert!(of(2).all(|(_, n)| n % 4 == 0), "{rows:?} {last:?}");
+        assert!(of(1).any(|(_, n)| *n == 1), "a cold start shares nothing");
+        assert!(of(0).any(|(_, n)| *n == 1), "nor do no faults");
+    }
+
+    #[test]
+    fn rows_leave_each_seed_run_and_each_lineage_its_share() {
+        let shares = |in_a_row| {
+            let seeds = seeds(500, in_a_row, 400);
+            [0, 1, 2].map(|s| seeds.iter().filter(|t| **t == s).count())
+        };
+        let (single, rows) = (shares(1), shares(4));
+        for (a, b) in single.iter().zip(rows) {
+            // Of rows of four there are fewer, so they scatter more.
+            assert!(a.abs_diff(b) < 60, "{single:?} {rows:?}");
+        }
+    }
+
+    #[test]
+    fn every_child_is_picked_once_and_few_of_them_one_by_one() {
+        for children in [5, 30] {
+            let seeds = seeds(children, 4, 1000);
+            assert_eq!(seeds.len(), 3 * children);
+            assert!(seeds.chunk_by(|a, b| a == b).any(|r| r.len() % 4 > 0));
+        }
     }
 }

@@ -251,13 +251,9 @@ pub fn follow(
         state = drawing.shape.apply(&state, executing.as_ref(), &resolved)?;
         let gone = |n: &NodeName| {
             let cut_off = state.cut.as_ref().is_some_and(|c| {
-                let small = if c.side.len() <= c.other.len() {
-                    &c.side
-                } else {
-                    &c.other
-                };
                 // A link between two nodes leaves both with the others.
-                c.side.len() + c.other.len() == drawing.shape.nodes().count() && small.contains(n)
+                c.side.len() + c.other.len() == drawing.shape.nodes().count()
+                    && c.smaller().contains(n)
             });
             state.dead.contains(n) || cut_off
         };

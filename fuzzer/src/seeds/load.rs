@@ -218,6 +218,24 @@ mod tests {
     }
 
     #[test]
+    fn every_file_of_the_corpus_is_accepted() {
+        use warren_executor::target::{find_target, load_target};
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut all = 0;
+        for folder in std::fs::read_dir(root.join("corpus")).unwrap() {
+            let folder = folder.unwrap().path();
+            let target = find_target(&name_of(&folder), Some(&root.join("targets"))).unwrap();
+            let target = load_target(&target, None, false, &[]).unwrap();
+            let seeds = read_seeds(&folder).unwrap_or_else(|e| panic!("{e}"));
+            check_seeds(&seeds, &target).unwrap_or_else(|e| panic!("{e}"));
+            // None is passed over as one without faults.
+            assert_eq!(seeds.len(), files_of(&folder).unwrap().len(), "{folder:?}");
+            all += seeds.len();
+        }
+        assert!(all >= 19, "{all}");
+    }
+
+    #[test]
     fn what_needs_kernel_rules() {
         let table = [
             ("kind = \"crash\"\nnode = \"a\"", false),

@@ -17,6 +17,19 @@ pub trait World {
     /// The run could not be made at all.
     fn run(&mut self, ask: &Ask, spent: u64) -> Result<Option<Outcome>, Self::Error>;
 
+    /// The number of the run just made, for the journal; none where runs have none.
+    fn number(&self) -> Option<u64> {
+        None
+    }
+
+    /// The run just made is in the journal, if there is one.
+    ///
+    /// # Errors
+    /// What is to follow could not be done.
+    fn noted(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     /// Something was learned or decided.
     ///
     /// # Errors
@@ -45,8 +58,9 @@ pub fn drive<W: World>(
                     return Ok(false);
                 };
                 if let Some(j) = journal {
-                    j.append(ask.hash, &made)?;
+                    j.append(ask.hash, world.number(), &made)?;
                 }
+                world.noted()?;
                 made
             }
         };

@@ -1,6 +1,9 @@
 //! The journal beside the result: a header, then one line for every run, appended and flushed before the next run begins. SIGKILL loses
 //! at most the run in progress; the same command reads it back and goes on. A line that was cut short is taken off.
 //!
+//! Kept by `warren tmin` and, in a finding's folder, by `fuzz --minimize`: there a line says which run of the campaign it was, and a last
+//! line closes the journal, so that a campaign that is resumed knows what is left to do.
+//!
 //! Refuses a journal of another sequence, target or set-up, with the difference.
 
 use super::machine::Outcome;
@@ -10,8 +13,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Version of the journal.
-pub const JOURNAL_VERSION: u32 = 1;
+/// Version of the journal. Version 1, which is read too, knew no line that closes it.
+pub const JOURNAL_VERSION: u32 = 2;
+/// How a journal begins.
+const HEAD: &[u8] = b"{\"warren_tmin\"";
 
 /// What outcomes are only good for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +34,17 @@ pub struct Header {
 #[derive(Serialize, Deserialize)]
 struct Line {
     candidate: String,
+    /// Its number in the campaign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<u64>,
     #[serde(flatten)]
     outcome: Outcome,
+}
+
+/// The last line of a minimisation that is not to be gone on with: why.
+#[derive(Serialize, Deserialize)]
+struct Closed {
+    closed: String,
 }
 
 /// Why a journal cannot be used.
@@ -43,7 +57,7 @@ pub enum JournalError {
         source: std::io::Error,
     },
     #[error(
-        "{path} is version {found}: this Warren reads version {JOURNAL_VERSION}\n  remove it to begin anew"
+        "{path} is version {found}: this Warren reads versions up to {JOURNAL_VERSION}\n  remove it to begin anew"
     )]
     Version { path: PathBuf, found: u64 },
     #[error(
@@ -65,12 +79,39 @@ pub struct Journal {
     pub read: usize,
 }
 
+/// Whether a journal says that it is not to be gone on with. One that is not there or cannot be read as one does not.
+///
+/// # Errors
+/// I/O.
+pub fn is_closed(path: &Path) -> Result<bool, JournalError> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(bytes
+            .split(|b| *b == b'\n')
+            .any(|line| serde_json::from_slice::<Closed>(line).is_ok())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(JournalError::Io {
+            doing: "reading",
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
 impl Journal {
     /// Opens or begins the journal.
     ///
     /// # Errors
     /// [`JournalError`].
     pub fn open(path: &Path, header: &Header) -> Result<Self, JournalError> {
+        Self::open_until(path, header, u64::MAX)
+    }
+
+    /// As [`Journal::open`], without runs later than `last`: the campaign was killed before it had them in its own state, and they are
+    /// made again.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn open_until(path: &Path, header: &Header, last: u64) -> Result<Self, JournalError> {
         let io = |doing| {
             let path = path.to_owned();
             move |source| JournalError::Io {
@@ -78,6 +119,10 @@ impl Journal {
                 path,
                 source,
             }
+        };
+        let foreign = |why: String| JournalError::Foreign {
+            path: path.to_owned(),
+            why,
         };
         let mut file = OpenOptions::new()
             .read(true)
@@ -90,41 +135,37 @@ impl Journal {
         file.read_to_end(&mut bytes).map_err(io("reading"))?;
         // A line without its end was being written when Warren died.
         let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
-        let text = String::from_utf8_lossy(&bytes[..whole]);
-        let mut lines = text.lines();
+        let mut lines = bytes[..whole].split_inclusive(|b| *b == b'\n');
         let mut journal = Journal {
             path: path.to_owned(),
             file,
             known: BTreeMap::new(),
             read: 0,
         };
-        match lines.next() {
-            None if whole == 0 && !bytes.is_empty() && !bytes.starts_with(b"{\"warren_tmin\"") => {
-                return Err(JournalError::Foreign {
-                    path: path.to_owned(),
-                    why: "its first line has no end".into(),
-                });
+        let Some(first) = lines.next() else {
+            if !bytes.starts_with(HEAD) && !HEAD.starts_with(&bytes) {
+                return Err(foreign("its first line has no end".into()));
             }
-            None => {
-                journal.cut(0)?;
-                journal.put(header)?;
-                return Ok(journal);
-            }
-            Some(first) => same(path, first, header)?,
-        }
+            journal.cut(0)?;
+            journal.put(header)?;
+            return Ok(journal);
+        };
+        same(path, &String::from_utf8_lossy(first), header)?;
+        let mut end = first.len();
         for (i, line) in lines.enumerate() {
-            let l: Line = serde_json::from_str(line).map_err(|e| JournalError::Foreign {
-                path: path.to_owned(),
-                why: format!("line {}: {e}", i + 2),
-            })?;
-            journal
-                .known
-                .entry(l.candidate)
-                .or_default()
-                .push_back(l.outcome);
-            journal.read += 1;
+            if serde_json::from_slice::<Closed>(line).is_err() {
+                let l: Line = serde_json::from_slice(line)
+                    .map_err(|e| foreign(format!("line {}: {e}", i + 2)))?;
+                if l.run.is_some_and(|run| run > last) {
+                    break;
+                }
+                let outcomes = journal.known.entry(l.candidate).or_default();
+                outcomes.push_back(l.outcome);
+                journal.read += 1;
+            }
+            end += line.len();
         }
-        journal.cut(whole as u64)?;
+        journal.cut(end as u64)?;
         Ok(journal)
     }
 
@@ -139,15 +180,29 @@ impl Journal {
         self.known.get_mut(&name(candidate))?.pop_front()
     }
 
-    /// One run more.
+    /// One run more; `run` is its number, where runs have one.
     ///
     /// # Errors
     /// I/O.
-    pub fn append(&mut self, candidate: u64, outcome: &Outcome) -> Result<(), JournalError> {
+    pub fn append(
+        &mut self,
+        candidate: u64,
+        run: Option<u64>,
+        outcome: &Outcome,
+    ) -> Result<(), JournalError> {
         self.put(&Line {
             candidate: name(candidate),
+            run,
             outcome: outcome.clone(),
         })
+    }
+
+    /// The last line: it is not to be gone on with.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn close(&mut self, why: &str) -> Result<(), JournalError> {
+        self.put(&Closed { closed: why.into() })
     }
 
     fn put(&mut self, value: &impl Serialize) -> Result<(), JournalError> {
@@ -190,7 +245,7 @@ fn same(path: &Path, first: &str, want: &Header) -> Result<(), JournalError> {
             why: "its first line is not a journal's".into(),
         });
     };
-    if found != u64::from(JOURNAL_VERSION) {
+    if !(1..=u64::from(JOURNAL_VERSION)).contains(&found) {
         return Err(JournalError::Version { path, found });
     }
     let have: Header = serde_json::from_value(value).map_err(|e| JournalError::Foreign {
@@ -252,9 +307,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j");
         let mut j = Journal::open(&path, &header()).unwrap();
-        j.append(1, &outcome("a")).unwrap();
-        j.append(2, &outcome("b")).unwrap();
-        j.append(1, &outcome("c")).unwrap();
+        j.append(1, None, &outcome("a")).unwrap();
+        j.append(2, None, &outcome("b")).unwrap();
+        j.append(1, None, &outcome("c")).unwrap();
         drop(j);
         // SIGKILL in the middle of a line.
         let mut bytes = std::fs::read(&path).unwrap();
@@ -268,7 +323,7 @@ mod tests {
         assert_eq!(j.take(1), Some(outcome("c")));
         assert_eq!(j.take(1), None);
         assert_eq!(j.take(2), Some(outcome("b")));
-        j.append(3, &outcome("d")).unwrap();
+        j.append(3, None, &outcome("d")).unwrap();
         drop(j);
         assert_eq!(Journal::open(&path, &header()).unwrap().read, 4);
     }
@@ -305,8 +360,73 @@ mod tests {
             );
         }
         // Died while the header was written: nothing is lost.
-        std::fs::write(&path, "{\"warren_tmin\":1,\"seq").unwrap();
-        assert_eq!(refused(&header()), "");
+        for torn in ["{\"warren_tmin\":1,\"seq", "{\"warr", ""] {
+            std::fs::write(&path, torn).unwrap();
+            assert_eq!(refused(&header()), "", "{torn}");
+        }
+    }
+
+    #[test]
+    fn runs_that_the_campaign_does_not_know_of_go_and_a_last_line_closes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        assert!(!is_closed(&path).unwrap());
+        // The last run in the campaign's state, and the runs read.
+        for (last, read) in [(u64::MAX, 3), (9, 3), (8, 2), (7, 2), (6, 1), (0, 0)] {
+            let _ = std::fs::remove_file(&path);
+            let mut j = Journal::open_until(&path, &header(), 0).unwrap();
+            for run in [5, 7, 9] {
+                j.append(1, Some(run), &outcome("a")).unwrap();
+            }
+            drop(j);
+            let mut j = Journal::open_until(&path, &header(), last).unwrap();
+            assert_eq!(j.read, read, "after run {last}");
+            j.append(1, Some(last), &outcome("b")).unwrap();
+            assert!(!is_closed(&path).unwrap());
+            j.close("through").unwrap();
+            drop(j);
+            assert!(is_closed(&path).unwrap());
+            let j = Journal::open_until(&path, &header(), last).unwrap();
+            assert_eq!(j.read, read + 1, "after run {last}");
+        }
+        // What cannot be read closes nothing.
+        for text in [
+            "",
+            "hello\n",
+            "{\"candidate\":\"closed\"}\n",
+            "{\"closed\":\"thr",
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert!(!is_closed(&path).unwrap(), "{text}");
+        }
+    }
+
+    /// Kept as version 2 was first written, by a campaign.
+    #[test]
+    fn version_2_is_read() {
+        let text = concat!(
+            "{\"warren_tmin\":2,\"sequence\":\"00000000000000aa\",\"target\":\"canary\",\"flags\":\"\",\"seed\":1,\"limit_ms\":60000}\n",
+            "{\"candidate\":\"0000000000000001\",\"run\":17,\"ended\":\"passed\",\"cost\":1}\n",
+            "{\"closed\":\"through\"}\n",
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        std::fs::write(&path, text).unwrap();
+        assert!(is_closed(&path).unwrap());
+        let mut j = Journal::open_until(&path, &header(), 17).unwrap();
+        assert_eq!(
+            (j.read, j.take(1)),
+            (
+                1,
+                Some(Outcome {
+                    ended: Ended::Passed,
+                    signatures: Vec::new(),
+                    facts: None,
+                    cost: 1,
+                })
+            )
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 
     /// Kept as the first version wrote it.

@@ -1,13 +1,14 @@
 //! The minimiser as a state machine: it says which sequence to run next and is told how the run ended. Pure and deterministic, so that
 //! the outcomes of a journal bring it back to where it was; knows no clock, no file, no cluster.
 //!
-//! Order: learn (which failure, how often), fewer faults, earlier and simpler ones, points that say less, the result once more.
+//! Order: learn (which failure, how often), fewer faults, earlier and simpler ones, points that say less, the cold start, the result once
+//! more.
 
 use super::bar::Bar;
 use super::candidate::{Best, Candidate, differs, nodes};
 use super::facts::Facts;
 use super::shrink::Shrink;
-use super::simpler::{by_role, simpler, wider};
+use super::simpler::{by_role, cold, simpler, wider};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{ClusterShape, FaultSequence, NodeName};
@@ -131,6 +132,8 @@ enum Stage {
     Fewer,
     Simpler,
     Wider,
+    /// A snapshot can be made only where CRIU works: a cold start is for anybody.
+    Cold,
     Final,
     Over,
 }
@@ -214,7 +217,7 @@ impl Minimiser {
                     }
                     return Some(self.ask("the sequence as given"));
                 }
-                Stage::Fewer | Stage::Simpler | Stage::Wider => {
+                Stage::Fewer | Stage::Simpler | Stage::Wider | Stage::Cold => {
                     if self.spent + u64::from(self.finals_wanted()) >= self.settings.runs {
                         if self.trial.is_some() {
                             self.settle(Verdict::Undecided, told);
@@ -283,7 +286,9 @@ impl Minimiser {
                 self.finals.1 += 1;
                 self.finals.0 += u32::from(self.shows(&outcome));
             }
-            Stage::Fewer | Stage::Simpler | Stage::Wider => self.tried(outcome, told),
+            Stage::Fewer | Stage::Simpler | Stage::Wider | Stage::Cold => {
+                self.tried(outcome, told);
+            }
             Stage::Over => {}
         }
     }
@@ -381,12 +386,14 @@ impl Minimiser {
             Stage::Wider => wider(&self.best, &self.shape)
                 .into_iter()
                 .find(|(_, c)| !known(&self.refused, c)),
+            Stage::Cold => cold(&self.best).filter(|(_, c)| !known(&self.refused, c)),
             Stage::Learn | Stage::Final | Stage::Over => None,
         };
         let Some((what, candidate)) = found else {
             self.stage = match self.stage {
                 Stage::Fewer => Stage::Simpler,
                 Stage::Simpler => Stage::Wider,
+                Stage::Wider => Stage::Cold,
                 _ => Stage::Final,
             };
             return None;

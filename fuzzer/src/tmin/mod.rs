@@ -41,7 +41,7 @@ use warren_model::NodeName;
 
 /// Ends of the files beside the result.
 pub const PASSING: &str = "passing.toml";
-const JOURNAL: &str = "journal.jsonl";
+pub const JOURNAL: &str = "journal.jsonl";
 
 /// Runs the verb.
 ///

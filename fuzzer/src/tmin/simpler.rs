@@ -7,7 +7,7 @@ use super::facts::FaultFacts;
 use std::collections::BTreeSet;
 use warren_model::{
     At, ClusterShape, ClusterState, CrashStyle, CutWay, Fault, FaultAt, IoPoint, Member, NodeName,
-    Pattern, Phase, Who,
+    Pattern, Phase, StartState, Who,
 };
 
 /// A candidate and what was changed.
@@ -328,4 +328,12 @@ fn by_part(f: &FaultAt, fact: Option<&FaultFacts>, first_dead: bool) -> Fault {
         }
         other => other.clone(),
     }
+}
+/// The same from a cold start, where it begins with a snapshot.
+#[must_use]
+pub fn cold(best: &Best) -> Option<(String, Candidate)> {
+    let start = best.candidate.sequence.start;
+    let mut candidate = best.candidate.clone();
+    candidate.sequence.start = StartState::Cold;
+    (start != StartState::Cold).then(|| (format!("a cold start instead of {start}"), candidate))
 }

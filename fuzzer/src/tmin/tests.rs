@@ -1,6 +1,7 @@
 //! The machine against made-up oracles: which faults are needed is known, so what must come out is known too.
 
 mod blocked;
+mod killed;
 
 use super::candidate::Best;
 use super::candidate::Candidate;
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 use warren_feedback::Judge;
 use warren_model::{
     At, ClusterShape, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultSequence, GroupShape,
-    IoPoint, Kind, Member, NodeName, Phase, Place, Rules, StackId, Who,
+    IoPoint, Kind, Member, NodeName, Phase, Place, Rules, StackId, StartState, Who,
 };
 
 const SIG: &str = "1a2b3c4d";
@@ -284,6 +285,37 @@ fn void_runs_tell_nothing_and_end() {
         ..passes()
     });
     assert!(m.never_failed().is_some());
+}
+
+#[test]
+fn a_cold_start_is_tried_once_and_last() {
+    // Whether it shows from a cold start too, and what it starts with in the end.
+    for (anywhere, start) in [(true, StartState::Cold), (false, StartState::Snapshot(2))] {
+        let mut given = sequence(&[crash(1), crash(2)]);
+        given.start = StartState::Snapshot(2);
+        let mut m = Minimiser::new(given, wide(), settings(100));
+        let mut colds = 0;
+        let told = play(&mut m, 1000, &mut |ask| {
+            let cold = ask.sequence.start == StartState::Cold;
+            colds += u32::from(cold && ask.what != "the result");
+            if contains(&ask.sequence, &[crash(2)]) && (anywhere || !cold) {
+                fails(SIG)
+            } else {
+                passes()
+            }
+        });
+        assert!(m.is_over());
+        let best = &m.best().candidate.sequence;
+        assert_eq!((best.start, best.faults.len()), (start, 1));
+        assert!((1..=4).contains(&colds), "{colds}");
+        let last = told.iter().rev().find_map(|t| match t {
+            Told::Step(s) => Some(s),
+            Told::Learned { .. } => None,
+        });
+        let last = last.unwrap();
+        assert_eq!(last.what, "a cold start instead of snapshot-2");
+        assert_eq!(last.verdict == Verdict::Kept, anywhere);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use warren_executor::setup::{cache, criu};
-use warren_executor::slot::AtDump;
+use warren_executor::slot::{AtDump, Process};
 
 /// CRIU, or `None` (said) where there is none to be had.
 fn criu() -> Option<Vec<String>> {
@@ -67,7 +67,7 @@ fn a_restored_tree_goes_on_where_it_was() {
         .chain(&second.processes)
         .map(AtDump::from)
         .collect();
-    slot.dump(&criu, first.launcher).unwrap();
+    slot.dump(&criu, first.launcher, "").unwrap();
     let dumped_ns = slot.now_ns();
     assert!(second.processes[0].is_dead(), "the dump ends the tree");
     copy(slot.root(), kept.path());
@@ -82,7 +82,7 @@ fn a_restored_tree_goes_on_where_it_was() {
         for name in ["echo.out", "talk.out"] {
             fs::copy(kept.path().join(name), slot.root().join(name)).unwrap();
         }
-        let processes = slot.restore(&criu, first.launcher, &tree).unwrap();
+        let processes = slot.restore(&criu, first.launcher, "", &tree).unwrap();
         wait_for("they go on", 5000 * MS, || {
             numbers(&slot).len() > before + 5
         });
@@ -126,6 +126,60 @@ fn a_restored_tree_goes_on_where_it_was() {
         }
     }
 
+    // A tree that was restored to be dumped once more: it grows, loses one, is stopped, and goes on from the second dump.
+    let host = warren_executor::slot::now_ns();
+    config.clock_offset = Some(dumped_ns as i64 - host as i64);
+    let slot = Slot::open(&config).unwrap();
+    for name in ["echo.out", "talk.out"] {
+        fs::copy(kept.path().join(name), slot.root().join(name)).unwrap();
+    }
+    let mut processes = slot
+        .restore_to_dump(&criu, first.launcher, "", &tree)
+        .unwrap();
+    wait_for("they go on", 5000 * MS, || {
+        numbers(&slot).len() > before + 5
+    });
+    let more = [
+        spec(&slot, "late", &["/bin/sleep", "600"]),
+        spec(&slot, "gone", &["/bin/sleep", "600"]),
+    ];
+    let mut grown = slot.launch(&more).unwrap();
+    assert_eq!(grown.launcher, first.launcher, "the same tree");
+    let gone = grown.processes.pop().unwrap();
+    assert!(gone.kill());
+    wait_for("it is killed", 5000 * MS, || gone.is_dead());
+    assert!(slot.exits().is_empty(), "the launcher reaps");
+    processes.extend(grown.processes);
+    assert!(processes.iter().all(Process::stop));
+    fs::create_dir(kept.path().join("img/later")).unwrap();
+    slot.dump(&criu, first.launcher, "later").unwrap();
+    let dumped_ns = slot.now_ns();
+    copy(slot.root(), kept.path());
+    let before = numbers(&slot).len();
+    slot.close().unwrap();
+    config.clock_offset = Some(dumped_ns as i64 - warren_executor::slot::now_ns() as i64);
+    let slot = Slot::open(&config).unwrap();
+    for name in ["echo.out", "talk.out", "late.out"] {
+        fs::copy(kept.path().join(name), slot.root().join(name)).unwrap();
+    }
+    let at_dump: Vec<AtDump> = processes.iter().map(AtDump::from).collect();
+    let processes = slot
+        .restore(&criu, first.launcher, "later", &at_dump)
+        .unwrap();
+    std::thread::sleep(100 * MS);
+    assert_eq!(numbers(&slot).len(), before, "they are still stopped");
+    assert!(processes.iter().all(Process::go_on));
+    wait_for("they go on", 5000 * MS, || {
+        numbers(&slot).len() > before + 5
+    });
+    let all = numbers(&slot);
+    let expected: Vec<u64> = (1..=all.len() as u64).collect();
+    assert_eq!(all, expected, "nothing said twice, nothing lost");
+    processes[2].kill();
+    let exit = slot.wait_exit(&processes[2], Instant::now() + 5000 * MS);
+    assert!(exit.unwrap().is_some_and(|e| e.by_us && e.name == "late"));
+    slot.close().unwrap();
+
     // What is not whole is refused with CRIU's words, and leaves a slot that can be closed.
     let image = fs::read_dir(kept.path().join("img"))
         .unwrap()
@@ -142,7 +196,7 @@ fn a_restored_tree_goes_on_where_it_was() {
     for name in ["echo.out", "talk.out"] {
         fs::copy(kept.path().join(name), slot.root().join(name)).unwrap();
     }
-    let refused = slot.restore(&criu, first.launcher, &tree).unwrap_err();
+    let refused = slot.restore(&criu, first.launcher, "", &tree).unwrap_err();
     assert!(
         refused.to_string().contains("CRIU could not restore"),
         "{refused}"

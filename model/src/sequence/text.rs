@@ -256,6 +256,20 @@ impl FaultText {
                 "no point executes here: name the node (node = \"…\" or node = \"@leader\")",
             ));
         }
+        let kind = match &at {
+            At::Exact(p) => Some(p.kind),
+            At::Pattern(p) => p.kind,
+            At::AtOnce | At::Joined(_) | At::After(_) => None,
+        };
+        if let Some(kind) = kind.filter(|k| !k.is_message() && names(&fault, &Member::Peer)) {
+            return Err(wrong(
+                index,
+                "who",
+                format!(
+                    "@peer is the other end of a message, and a {kind} has none: name a node, @executing or @<role>, or ask for a message (send, receive, msg-send, msg-receive)"
+                ),
+            ));
+        }
         Ok(FaultAt { at, fault })
     }
 
@@ -349,14 +363,17 @@ impl FaultText {
 fn executing(fault: &Fault) -> bool {
     match fault {
         Fault::Crash { who, .. } | Fault::Reboot { who } => *who == Who::Executing,
-        Fault::PartitionStart { who, .. } => who
-            .cut
-            .iter()
-            .chain(&who.from)
-            .chain(&who.bridge)
-            .any(|m| matches!(m, Member::Executing | Member::Peer)),
-        Fault::PartitionStop => false,
+        _ => names(fault, &Member::Executing) || names(fault, &Member::Peer),
     }
+}
+
+/// Whether a cut names this member.
+fn names(fault: &Fault, member: &Member) -> bool {
+    let Fault::PartitionStart { who, .. } = fault else {
+        return false;
+    };
+    let mut all = who.cut.iter().chain(&who.from).chain(&who.bridge);
+    all.any(|m| m == member)
 }
 
 impl WhoText {

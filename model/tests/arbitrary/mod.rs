@@ -121,6 +121,22 @@ fn at_point() -> impl Strategy<Value = At> {
     prop_oneof![point().prop_map(At::Exact), pattern().prop_map(At::Pattern)]
 }
 
+/// Only a message has another end: where a cut names it, the point is one.
+fn meeting(mut at: At, fault: &Fault) -> At {
+    let Fault::PartitionStart { who, .. } = fault else {
+        return at;
+    };
+    let mut members = who.cut.iter().chain(&who.from).chain(&who.bridge);
+    if members.any(|m| *m == Member::Peer) {
+        match &mut at {
+            At::Exact(p) => p.kind = Kind::MsgSend,
+            At::Pattern(p) => p.kind = p.kind.map(|_| Kind::MsgSend),
+            At::AtOnce | At::Joined(_) | At::After(_) => {}
+        }
+    }
+    at
+}
+
 /// A fault that needs no executing node, for "at once" and "joined".
 fn aimed() -> impl Strategy<Value = Fault> {
     node().prop_flat_map(|n| {
@@ -139,7 +155,7 @@ fn aimed() -> impl Strategy<Value = Fault> {
 
 pub fn sequence() -> impl Strategy<Value = FaultSequence> {
     let fault_at = prop_oneof![
-        4 => (at_point(), fault()).prop_map(|(at, fault)| FaultAt { at, fault }),
+        4 => (at_point(), fault()).prop_map(|(at, fault)| FaultAt { at: meeting(at, &fault), fault }),
         1 => (prop_oneof![Just(At::AtOnce), node().prop_map(At::Joined), any::<u32>().prop_map(At::After)], aimed())
             .prop_map(|(at, fault)| FaultAt { at, fault }),
     ];

@@ -62,3 +62,74 @@ fn a_campaign_starts_from_snapshots_and_what_it_kept_replays_both_ways() {
         cold.text()
     );
 }
+
+#[test]
+fn children_of_one_run_begin_where_it_was_dumped_after_its_faults() {
+    let _one = cluster();
+    if !levels().contains(&1) {
+        eprintln!("SKIPPED prefix snapshots: level 1 does not work here");
+        return;
+    }
+    ran_on(1, "prefix snapshots");
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out").display().to_string();
+    let args = [
+        "fuzz",
+        "canary",
+        "-o",
+        &out,
+        "-s",
+        "3",
+        "-E",
+        "24",
+        "--no-ui",
+        "--snapshot",
+        "require",
+        "--cold-share",
+        "0",
+    ];
+    run(warren(&args), 6 * MINUTE);
+    let lines = fs::read_to_string(dir.path().join("out/default/runs.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let from_prefix: Vec<_> = lines.iter().filter(|l| l["from_prefix"].is_u64()).collect();
+    assert!(from_prefix.len() >= 4, "{lines:#?}");
+    for l in &from_prefix {
+        // All faults but the last were there, in its record too, and only first tries begin so.
+        assert_eq!(
+            l["from_prefix"].as_u64().unwrap() + 1,
+            l["asked"].as_u64().unwrap()
+        );
+        assert!(l["injected"].as_u64() >= l["from_prefix"].as_u64(), "{l:#}");
+        assert_eq!(l["role"], "fuzz", "{l:#}");
+        assert_eq!(l["late_events"], 0, "{l:#}");
+    }
+    // What a kept one came to shows from the prefix and without it.
+    let kept = from_prefix
+        .iter()
+        .filter(|l| l["reason"].is_null() && l["verdict"] == "pass")
+        .find_map(|l| l["kept"].as_u64())
+        .expect("one of them was kept");
+    let entry = fs::read_dir(dir.path().join("out/default/queue"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.display().to_string().contains(&format!("id:{kept:06}")))
+        .unwrap()
+        .display()
+        .to_string();
+    let shared = run(
+        warren(&["replay", &entry, "-n", "3", "--prefix"]),
+        3 * MINUTE,
+    );
+    assert!(
+        shared
+            .out
+            .contains("begun where another run was dumped after fault"),
+        "{}",
+        shared.text()
+    );
+    let whole = run(warren(&["replay", &entry]), 2 * MINUTE);
+    assert!(!whole.out.contains("was dumped"), "{}", whole.text());
+}

@@ -251,6 +251,32 @@ fn a_point_on_a_node_we_killed_never_comes() {
 }
 
 #[test]
+fn another_sequence_goes_on_after_faults_that_are_the_same() {
+    let first = || at(exact(2, 1), crash(Who::Executing));
+    let mut c = start(vec![first(), at(exact(3, 9), crash(Who::Executing))]);
+    assert_eq!(c.on(claim(0, 2, 1, 5), 6), [kill(0, 2)]);
+    assert!(c.on(dead(2, true), 7).contains(&current(1)));
+    // Its last fault comes at another node, and is waited for from now on.
+    let mut other = c.clone();
+    let faults = vec![first(), at(exact(4, 1), crash(Who::Executing))];
+    assert!(other.go_with_others(faults, 9_000 * MS).is_empty());
+    let busy = Watch {
+        last_event: 13_000 * MS,
+        ..Watch::default()
+    };
+    assert!(other.on(Seen::Tick(busy), 13_000 * MS).is_empty());
+    assert_eq!(
+        other.on(claim(1, 4, 1, 13_001 * MS), 13_001 * MS),
+        [kill(1, 4)]
+    );
+    // One that is dead by then is not waited for.
+    let mut other = c.clone();
+    let faults = vec![first(), at(exact(2, 1), crash(Who::Executing))];
+    let cancel = [Action::Cancel { fault: 1 }];
+    assert_eq!(other.go_with_others(faults, 9_000 * MS), cancel);
+}
+
+#[test]
 fn a_time_comes_whatever_the_cluster_does() {
     let busy = |now: u64| {
         Seen::Tick(Watch {

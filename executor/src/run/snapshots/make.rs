@@ -4,13 +4,14 @@
 //! processes drew for themselves.
 
 use super::super::boot::Boot;
+use super::super::cluster::Cluster;
 use super::super::flow::Flow;
 use super::super::options::{RunError, RunOptions};
 use super::super::{Runner, Start, background};
-use super::{NodeAt, OWN_FILES, Snapshot, blank, copy, sizes};
+use super::{NodeAt, OWN_FILES, Snapshot, blank, copy, place_of, sizes};
 use crate::link::NodePage;
 use crate::setup::criu::Criu;
-use crate::slot::{AtDump, Slot, SlotConfig};
+use crate::slot::{Slot, SlotConfig};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use warren_model::{FaultSequence, RunProduct};
@@ -26,9 +27,6 @@ pub(super) fn make(
     asked: &RunOptions,
 ) -> Result<Snapshot, RunError> {
     let began = Instant::now();
-    let images = folder.join("img");
-    std::fs::create_dir_all(&images)
-        .map_err(|e| RunError::io(format!("making {}", images.display()), e))?;
     let sequence = FaultSequence::empty(&runner.prepared.target().name);
     let patience = runner.prepared.target().ready.timeout;
     let options = RunOptions {
@@ -47,7 +45,7 @@ pub(super) fn make(
     let mut config = SlotConfig::new(&runner.config.exe, runner.config.level).names(names);
     config.try_cuts = false;
     config.clock_offset = Some(0);
-    config.images = Some(images);
+    config.images = Some(place_of(folder).0);
     let slot = Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?;
     let mut product = RunProduct::default();
     let snapshot = runner.with_drive(&slot, &sequence, &options, Start::Boot, began, |drive| {
@@ -75,51 +73,76 @@ pub(super) fn make(
                 "a process of the cluster ended by itself",
             ));
         }
-        let launcher = cluster
-            .launcher
-            .ok_or_else(|| RunError::io("making a snapshot", "the cluster has no launcher"))?;
-        slot.dump(&criu.argv, launcher)
-            .map_err(|e| RunError::Slot(e.to_string()))?;
-        let dumped_ns = slot.now_ns();
-        let nodes = cluster
-            .nodes
-            .iter()
-            .map(|n| NodeAt {
-                ready_ns: n.incarnations.last().and_then(|i| i.ready_ns),
-                role: n.role.clone(),
-            })
-            .collect();
-        let processes = cluster
-            .nodes
-            .iter()
-            .filter_map(|n| n.process.as_ref())
-            .chain(&cluster.workload)
-            .map(AtDump::from)
-            .collect();
-        Ok(Snapshot {
-            images: sizes(&folder.join("img"))
-                .map_err(|e| RunError::io("looking at the images of a snapshot", e))?,
-            criu: criu.argv.clone(),
-            folder: folder.to_owned(),
-            launcher,
-            processes,
-            nodes,
-            dumped_ns,
-            made: Instant::now(),
-            worked: std::sync::atomic::AtomicBool::new(false),
-        })
+        dump(&slot, cluster, &criu.argv, folder)
     })?;
-    keep(&slot, folder).map_err(|e| RunError::io("keeping the files of a snapshot", e))?;
+    keep(&slot, folder, Events::Forgotten)?;
     slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
     Ok(snapshot)
 }
 
+/// Dumps the tree with its images below this folder; its files are still to be kept.
+pub(super) fn dump(
+    slot: &Slot,
+    cluster: &Cluster<'_>,
+    criu: &[String],
+    folder: &Path,
+) -> Result<Snapshot, RunError> {
+    let launcher = cluster
+        .launcher
+        .ok_or_else(|| RunError::io("making a snapshot", "the cluster has no launcher"))?;
+    let images = folder.join("img");
+    std::fs::create_dir_all(&images)
+        .map_err(|e| RunError::io(format!("making {}", images.display()), e))?;
+    // Before the dump, which ends them.
+    let processes = cluster.at_dump();
+    slot.dump(criu, launcher, &place_of(folder).1)
+        .map_err(|e| RunError::Slot(e.to_string()))?;
+    let dumped_ns = slot.now_ns();
+    let nodes = cluster.nodes.iter().map(|n| NodeAt {
+        ready_ns: n.incarnations.last().and_then(|i| i.ready_ns),
+        role: n.role.clone(),
+    });
+    Ok(Snapshot {
+        images: sizes(&images)
+            .map_err(|e| RunError::io("looking at the images of a snapshot", e))?,
+        criu: criu.to_vec(),
+        folder: folder.to_owned(),
+        launcher,
+        processes,
+        nodes: nodes.collect(),
+        dumped_ns,
+        made: Instant::now(),
+        worked: std::sync::atomic::AtomicBool::new(false),
+    })
+}
+
+/// What becomes of the events that the agents recorded before a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Events {
+    /// A run from it has a trace of its own.
+    Forgotten,
+    /// They are the first part of its trace.
+    Kept,
+}
+
 /// The slot's files, as they were when the tree was frozen.
-fn keep(slot: &Slot, folder: &Path) -> std::io::Result<()> {
-    copy::tree(slot.root(), &folder.join("root"), &OWN_FILES)?;
+pub(super) fn keep(slot: &Slot, folder: &Path, events: Events) -> Result<(), RunError> {
+    let doing = |e| RunError::io("keeping the files of a snapshot", e);
     let shm = folder.join("shm");
-    copy::pages(slot.shm(), &shm, blank, false)?;
-    for entry in std::fs::read_dir(&shm)? {
+    copy::tree(slot.root(), &folder.join("root"), &OWN_FILES).map_err(doing)?;
+    let blank = match events {
+        Events::Forgotten => blank,
+        Events::Kept => |_: &str| None,
+    };
+    copy::pages(slot.shm(), &shm, blank, false).map_err(doing)?;
+    if events == Events::Forgotten {
+        forget_events(&shm).map_err(doing)?;
+    }
+    Ok(())
+}
+
+fn forget_events(shm: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(shm)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with("node-") {

@@ -6,15 +6,18 @@
 
 pub(super) mod copy;
 mod make;
+pub(super) mod prefix;
 mod restore;
 
-pub(super) use restore::restore;
+pub(super) use prefix::Prefix;
+pub(super) use restore::{Then, restore};
 
 use super::memory::free_memory;
 use super::options::{RunError, RunOptions};
 use super::{Runner, RunnerConfig};
 use crate::setup::criu::Criu;
 use crate::slot::{AtDump, Level, Slot, SlotConfig};
+use prefix::Prefixes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -59,6 +62,11 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Its images, below the folder that all snapshots lie in: (that folder, path in it).
+    fn place(&self) -> (PathBuf, String) {
+        place_of(&self.folder)
+    }
+
     pub fn has_worked(&self) {
         self.worked.store(true, Ordering::Relaxed);
     }
@@ -102,6 +110,7 @@ impl Trouble {
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     held: BTreeMap<u8, Arc<Snapshot>>,
+    prefixes: Prefixes,
     made_with: Option<MadeWith>,
     troubles: BTreeMap<u8, Trouble>,
     folders: u64,
@@ -130,6 +139,7 @@ impl Snapshots {
         );
         if self.made_with.as_ref() != Some(&with) {
             self.held.clear();
+            self.prefixes.clear();
             self.made_with = Some(with);
         }
         if let Some(snapshot) = self.held.get(&number).cloned() {
@@ -169,18 +179,23 @@ impl Snapshots {
         number: u8,
         options: &RunOptions,
     ) -> Result<Snapshot, RunError> {
-        let keeper = match &mut self.keeper {
-            Some(keeper) if keeper.lost().is_none() => keeper,
-            none => none.insert(open_keeper(&runner.config)?),
-        };
-        self.folders += 1;
-        let folder = keeper.root().join(format!("{number}-{}", self.folders));
+        let folder = self.new_folder(runner, &number.to_string())?;
         let made = make::make(runner, criu, &folder, number, options);
         if made.is_err() {
             // Half a snapshot is none; what cannot be removed is gone with the keeper.
             let _ = std::fs::remove_dir_all(&folder);
         }
         made
+    }
+
+    /// A folder in the keeper that nothing else has; not made yet.
+    fn new_folder(&mut self, runner: &Runner, name: &str) -> Result<PathBuf, RunError> {
+        let keeper = match &mut self.keeper {
+            Some(keeper) if keeper.lost().is_none() => keeper,
+            none => none.insert(open_keeper(&runner.config)?),
+        };
+        self.folders += 1;
+        Ok(keeper.root().join(format!("{name}-{}", self.folders)))
     }
 
     /// A restore did not work: the snapshot is of no use. Another run may have made a new one by now.
@@ -213,6 +228,13 @@ impl Snapshots {
         };
         self.troubles.insert(number, trouble);
     }
+}
+
+/// The folder that all snapshots lie in, and where below it the images of the one in `folder` are.
+fn place_of(folder: &Path) -> (PathBuf, String) {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let above = folder.parent().unwrap_or(folder).to_owned();
+    (above, format!("{name}/img"))
 }
 
 fn open_keeper(config: &RunnerConfig) -> Result<Slot, RunError> {

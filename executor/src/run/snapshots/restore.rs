@@ -2,19 +2,47 @@
 //!
 //! Called at the start of a run. Whatever goes wrong here is a reason to start cold, never an error of the run.
 
-use super::{OWN_FILES, Snapshot, blank, copy, sizes};
-use crate::slot::{Process, Slot, SlotConfig, now_ns};
+use super::{OWN_FILES, Snapshot, copy, sizes};
+use crate::slot::{CutRules, Process, Slot, SlotConfig, now_ns};
 
-/// A slot with the snapshot's cluster going on in it. Nodes in their order, then the workload.
+/// What is to become of the restored processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) enum Then {
+    /// They are a run's.
+    Run,
+    /// The same, and they stay one tree, which can be dumped once more.
+    Dump,
+}
+
+/// A slot with the snapshot's cluster in it, under the kernel rules it was dumped with. Nodes in their order, then the workload;
+/// what was stopped at the dump is still stopped.
 ///
 /// # Errors
 /// The reason, for people.
 pub(in crate::run) fn restore(
     snapshot: &Snapshot,
-    mut config: SlotConfig,
+    rules: &CutRules,
+    config: SlotConfig,
+    then: Then,
 ) -> Result<(Slot, Vec<Process>), String> {
-    let images = snapshot.folder.join("img");
-    let there = sizes(&images).map_err(|e| format!("the images of the snapshot: {e}"))?;
+    let slot = refill(snapshot, config)?;
+    if !rules.cuts.is_empty() {
+        slot.cut(rules).map_err(|e| e.to_string())?;
+    }
+    let (criu, launcher, of) = (&snapshot.criu, snapshot.launcher, &snapshot.processes);
+    let (_, images) = snapshot.place();
+    let restored = match then {
+        Then::Run => slot.restore(criu, launcher, &images, of),
+        Then::Dump => slot.restore_to_dump(criu, launcher, &images, of),
+    };
+    let processes = restored.map_err(|e| e.to_string())?;
+    Ok((slot, processes))
+}
+
+/// A slot with the files of the snapshot.
+fn refill(snapshot: &Snapshot, mut config: SlotConfig) -> Result<Slot, String> {
+    let there = sizes(&snapshot.folder.join("img"))
+        .map_err(|e| format!("the images of the snapshot: {e}"))?;
     if let Some((name, size)) = snapshot
         .images
         .iter()
@@ -28,15 +56,12 @@ pub(in crate::run) fn restore(
     // Time stood still since the dump.
     let offset = i128::from(snapshot.dumped_ns) - i128::from(now_ns());
     config.clock_offset = Some(i64::try_from(offset).map_err(|e| e.to_string())?);
-    config.images = Some(images);
+    config.images = Some(snapshot.place().0);
     let slot = Slot::open(&config).map_err(|e| e.to_string())?;
     let files = || -> std::io::Result<()> {
         copy::tree(&snapshot.folder.join("root"), slot.root(), &OWN_FILES)?;
-        copy::pages(&snapshot.folder.join("shm"), slot.shm(), blank, true)
+        copy::pages(&snapshot.folder.join("shm"), slot.shm(), |_| None, true)
     };
     files().map_err(|e| format!("putting back the files of a snapshot: {e}"))?;
-    let processes = slot
-        .restore(&snapshot.criu, snapshot.launcher, &snapshot.processes)
-        .map_err(|e| e.to_string())?;
-    Ok((slot, processes))
+    Ok(slot)
 }

@@ -1,11 +1,7 @@
 //! `reproduce.sh` of a finding: runs its sequence again, from any directory, with the flags it was found with. Pure text.
 
 use super::environment::Environment;
-use crate::campaign::folder::{DURABLE, shell_line};
-use std::path::Path;
-
-/// Flags whose value is a path: made absolute, because the script may be started anywhere.
-const PATHS: [&str; 3] = ["--targets", "--java", "-x"];
+use crate::campaign::folder::{DURABLE, absolute_flags, shell_line};
 
 /// What the script runs.
 pub struct Again<'a> {
@@ -29,20 +25,14 @@ pub fn script(again: &Again<'_>, e: &Environment) -> String {
     } = *again;
     let quote = |word: &str| shell_line(&[word.to_owned()]);
     let mut flags: Vec<String> = Vec::new();
-    let mut words = e.flags.iter();
+    let mut words = absolute_flags(&e.flags).into_iter();
     while let Some(word) = words.next() {
         if word == "--targets" {
             // Its own variable below.
             words.next();
             continue;
         }
-        flags.push(word.clone());
-        if PATHS.contains(&word.as_str())
-            && let Some(value) = words.next()
-        {
-            let path = std::path::absolute(Path::new(value)).unwrap_or_else(|_| value.into());
-            flags.push(path.display().to_string());
-        }
+        flags.push(word);
     }
     flags.extend(again.durable.then(|| DURABLE.to_owned()));
     flags.extend(["-s".into(), again.seed.to_string()]);

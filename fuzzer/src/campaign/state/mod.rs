@@ -144,58 +144,91 @@ impl Store {
     }
 }
 
-/// The identity of the campaign in a folder, without its state. Every version writes it in the same way.
+/// The identity of the campaign in a folder, without its state. Every version writes it in the same way; whether it is as it was
+/// written, only this one's is asked.
 ///
 /// # Errors
-/// I/O; no checkpoint.
+/// I/O; no checkpoint; damage, with the place.
 pub fn identity(root: &Path) -> Result<Identity, FuzzError> {
     let path = folder(root).join("checkpoint");
     let bytes = fs::read(&path).map_err(io("reading the state of the campaign", &path))?;
-    Ok(head(&path, &bytes)?.0)
+    let head = head(&bytes).map_err(format(&path))?;
+    if head.version == STATE_VERSION {
+        head.body().map_err(format(&path))?;
+    }
+    Ok(head.identity)
 }
 
-/// Identity, version and the bytes behind them.
-fn head<'a>(path: &Path, bytes: &'a [u8]) -> Result<(Identity, u8, &'a [u8]), FuzzError> {
-    let format = |why: String| FuzzError::Format {
-        path: path.to_owned(),
+fn format(path: &Path) -> impl Fn(String) -> FuzzError {
+    let path = path.to_owned();
+    move |why| FuzzError::Format {
+        path: path.clone(),
         why,
-    };
-    let damaged = || format("is damaged: it ends in the middle of its head".into());
+    }
+}
+
+/// What a checkpoint of any version begins with.
+struct Head<'a> {
+    identity: Identity,
+    json: &'a [u8],
+    version: u8,
+    rest: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// Number of the last record in it, and the packed state; of this version only.
+    fn body(&self) -> Result<(u64, &'a [u8]), String> {
+        let short = || "is damaged: it ends too early".to_owned();
+        let (seq, rest) = self.rest.split_first_chunk::<8>().ok_or_else(short)?;
+        let (sum, packed) = rest.split_first_chunk::<8>().ok_or_else(short)?;
+        let sum = u64::from_le_bytes(*sum);
+        // Earlier programs of this version summed the state alone.
+        if sum != sum_of(self.json, packed) && sum != fnv1a(packed) {
+            return Err("is damaged: its checksum is wrong".into());
+        }
+        Ok((u64::from_le_bytes(*seq), packed))
+    }
+}
+
+/// Of the identity and the packed state.
+fn sum_of(json: &[u8], packed: &[u8]) -> u64 {
+    fnv1a(json) ^ fnv1a(packed)
+}
+
+fn head(bytes: &[u8]) -> Result<Head<'_>, String> {
+    let damaged = || "is damaged: it ends in the middle of its head".to_owned();
     let rest = bytes
         .strip_prefix(MAGIC)
-        .ok_or_else(|| format("is no checkpoint (its first bytes are not WARNCKP)".into()))?;
+        .ok_or("is no checkpoint (its first bytes are not WARNCKP)")?;
     let (version, rest) = rest.split_first().ok_or_else(damaged)?;
     let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(damaged)?;
     let (json, rest) = rest
         .split_at_checked(u32::from_le_bytes(*length) as usize)
         .ok_or_else(damaged)?;
-    let identity = serde_json::from_slice(json).map_err(|e| format(format!("is damaged: {e}")))?;
-    Ok((identity, version.wrapping_sub(b'0'), rest))
+    Ok(Head {
+        identity: serde_json::from_slice(json).map_err(|e| format!("is damaged: {e}"))?,
+        json,
+        version: version.wrapping_sub(b'0'),
+        rest,
+    })
 }
 
 fn read_checkpoint<C: DeserializeOwned>(folder: &Path) -> Result<(Identity, u64, C), FuzzError> {
     let path = folder.join("checkpoint");
     let bytes = fs::read(&path).map_err(io("reading the state of the campaign", &path))?;
-    let (identity, version, rest) = head(&path, &bytes)?;
-    let format = |why: String| FuzzError::Format {
-        path: path.clone(),
-        why,
-    };
-    if version != STATE_VERSION {
+    let format = format(&path);
+    let head = head(&bytes).map_err(&format)?;
+    if head.version != STATE_VERSION {
         return Err(format(format!(
-            "has version {version}, this program reads {STATE_VERSION}"
+            "has version {}, this program reads {STATE_VERSION}",
+            head.version
         )));
     }
     let damaged = |why: String| format(format!("is damaged: {why}"));
-    let short = || damaged("it ends too early".into());
-    let (seq, rest) = rest.split_first_chunk::<8>().ok_or_else(short)?;
-    let (sum, packed) = rest.split_first_chunk::<8>().ok_or_else(short)?;
-    if u64::from_le_bytes(*sum) != fnv1a(packed) {
-        return Err(damaged("its checksum is wrong".into()));
-    }
+    let (seq, packed) = head.body().map_err(&format)?;
     let plain = zstd::decode_all(packed).map_err(|e| damaged(e.to_string()))?;
     let body = postcard::from_bytes(&plain).map_err(|e| damaged(e.to_string()))?;
-    Ok((identity, u64::from_le_bytes(*seq), body))
+    Ok((head.identity, seq, body))
 }
 
 fn write_checkpoint<C: Serialize>(
@@ -217,7 +250,7 @@ fn write_checkpoint<C: Serialize>(
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(&json);
     bytes.extend_from_slice(&seq.to_le_bytes());
-    bytes.extend_from_slice(&fnv1a(&packed).to_le_bytes());
+    bytes.extend_from_slice(&sum_of(&json, &packed).to_le_bytes());
     bytes.extend_from_slice(&packed);
     let temporary = folder.join(format!(".checkpoint.{}", std::process::id()));
     let write = || {
@@ -310,5 +343,34 @@ mod tests {
             fs::write(&path, &whole[..cut]).unwrap();
             open();
         }
+        // A byte of the identity: it makes no other campaign of this one.
+        let json = whole.windows(6).position(|w| w == b"canary").unwrap();
+        for at in json - 12..json + 6 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            fs::write(&path, &bytes).unwrap();
+            let text = identity(dir.path()).unwrap_err().to_string();
+            assert!(
+                text.contains("state/checkpoint: is damaged") && text.contains("begin anew"),
+                "byte {at}: {text}"
+            );
+            assert_eq!(open(), text);
+        }
+    }
+
+    /// As programs of this version wrote it before the identity was summed too.
+    #[test]
+    fn a_sum_of_the_state_alone_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        Store::create(dir.path(), id("canary"), &7u32).unwrap();
+        let path = folder(dir.path()).join("checkpoint");
+        let mut bytes = fs::read(&path).unwrap();
+        let packed = pack(&7u32).unwrap();
+        let at = bytes.len() - packed.len() - 8;
+        bytes[at..at + 8].copy_from_slice(&fnv1a(&packed).to_le_bytes());
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(identity(dir.path()).unwrap(), id("canary"));
+        let o = Store::open::<u32, String>(dir.path()).unwrap();
+        assert_eq!(o.checkpoint, 7);
     }
 }

@@ -4,7 +4,6 @@
 use super::seeds::{crash, failing, seed};
 use super::*;
 use crate::campaign::state::hook::testing::looking;
-use crate::seeds::SeedFile;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
@@ -67,6 +66,7 @@ pub(super) fn small(out: &Path, plan: impl Into<Plan>, runs: u64) -> FuzzOptions
             snapshots: 1,
             cold_share: 0.3,
             required: true,
+            in_a_row: 1,
         },
         ..options(out, strategy, 3, runs)
     }
@@ -149,6 +149,14 @@ pub(super) fn story(root: &Path) -> Vec<String> {
             "{} {confirmed}",
             path.file_name().unwrap().display()
         ));
+        for file in ["toml", "passing.toml", "journal.jsonl"] {
+            if let Ok(text) = fs::read_to_string(path.join(format!("minimised.{file}"))) {
+                story.push(format!(
+                    "{} {file}: {text}",
+                    path.file_name().unwrap().display()
+                ));
+            }
+        }
     }
     let findings = root.join("findings");
     story.push(format!("{:?}", fs::read_dir(findings).unwrap().count()));
@@ -192,10 +200,9 @@ pub(super) fn story(root: &Path) -> Vec<String> {
 }
 
 /// The uninterrupted campaign, and copies of its folder at each point; at a record also with the record torn.
-fn cut_everywhere(
-    plan: Plan,
-    runs: u64,
-    seeds: Vec<SeedFile>,
+pub(super) fn cut_everywhere(
+    mood: fn() -> Tweak,
+    asked: impl FnOnce(&Path) -> FuzzOptions,
 ) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
     let dir = tempfile::tempdir().unwrap();
     let (whole, copies) = (dir.path().join("whole"), dir.path().join("copies"));
@@ -227,18 +234,15 @@ fn cut_everywhere(
             }
         }
     };
-    let o = FuzzOptions {
-        seeds,
-        ..small(&whole, plan, runs)
-    };
-    looking(look, || fuzz(sim(), o, moody()));
+    let o = asked(&whole);
+    looking(look, || fuzz(sim(), o, mood()));
     let cuts = cuts.borrow().clone();
     (dir, cuts)
 }
 
 fn killed_at_any_point(plan: impl Into<Plan>, runs: u64) {
     let plan = plan.into();
-    let (dir, cuts) = cut_everywhere(plan, runs, Vec::new());
+    let (dir, cuts) = cut_everywhere(moody, |out| small(out, plan, runs));
     // Everything that may be cut off is there.
     let points: BTreeSet<&str> = cuts
         .iter()
@@ -261,11 +265,16 @@ fn killed_at_any_point(plan: impl Into<Plan>, runs: u64) {
             assert!(points.contains(point), "no {point} in {points:?}");
         }
     }
-    become_the_same(dir.path(), cuts, plan, runs);
+    become_the_same(dir.path(), cuts, moody, |out| resumed(out, plan, runs));
 }
 
 /// Each copy is resumed, without the seeds' files: what it needs of them is in its state.
-fn become_the_same(dir: &Path, cuts: Vec<(String, PathBuf)>, plan: Plan, runs: u64) {
+pub(super) fn become_the_same(
+    dir: &Path,
+    cuts: Vec<(String, PathBuf)>,
+    mood: fn() -> Tweak,
+    again: impl Fn(&Path) -> FuzzOptions,
+) {
     let whole = dir.join("whole/default");
     let want = story(&whole);
     let all = lines(&whole).len();
@@ -278,9 +287,8 @@ fn become_the_same(dir: &Path, cuts: Vec<(String, PathBuf)>, plan: Plan, runs: u
         let there = seen(&root);
         let run_before =
             fs::read_to_string(root.join("runs.jsonl")).map_or(0, |t| t.lines().count());
-        let (e, judge) = executor(sim(), moody());
-        let end = campaign(resumed(&copy, plan, runs), e, &judge)
-            .unwrap_or_else(|e| panic!("{what}: {e}"));
+        let (e, judge) = executor(sim(), mood());
+        let end = campaign(again(&copy), e, &judge).unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(end.reason, EndReason::SequenceLimit, "{what}");
         let now = seen(&root);
         assert!(
@@ -315,8 +323,8 @@ fn killed_at_any_point_the_campaign_becomes_the_same() {
 fn killed_at_any_point_shapes_and_havoc_become_the_same() {
     killed_at_any_point(StrategyKind::Warren, 24);
     let plan = Plan(StrategyKind::Warren, 3);
-    let (dir, cuts) = cut_everywhere(plan, 9, Vec::new());
-    become_the_same(dir.path(), cuts, plan, 9);
+    let (dir, cuts) = cut_everywhere(moody, |out| small(out, plan, 9));
+    become_the_same(dir.path(), cuts, moody, |out| resumed(out, plan, 9));
 }
 
 #[test]
@@ -350,7 +358,10 @@ fn killed_at_any_point_the_import_goes_on() {
     ];
     let names: Vec<String> = seeds.iter().map(|s| format!("seed {}", s.name)).collect();
     let runs = 33;
-    let (dir, cuts) = cut_everywhere(StrategyKind::CrashFuzz.into(), runs, seeds);
+    let (dir, cuts) = cut_everywhere(moody, |out| FuzzOptions {
+        seeds,
+        ..small(out, StrategyKind::CrashFuzz, runs)
+    });
     // The whole one is what it should be: each once, in order, b.toml once more.
     let whole = dir.path().join("whole/default");
     let of_seeds = |roles: &[&str]| -> Vec<String> {
@@ -367,7 +378,9 @@ fn killed_at_any_point_the_import_goes_on() {
     // Some of them were run again (void, over the limit): cut off between two runs of one seed, too.
     let again = of_seeds(&["repeat", "retest"]);
     assert!(!again.is_empty(), "{again:?}");
-    become_the_same(dir.path(), cuts, StrategyKind::CrashFuzz.into(), runs);
+    become_the_same(dir.path(), cuts, moody, |out| {
+        resumed(out, StrategyKind::CrashFuzz, runs)
+    });
 }
 
 #[test]
@@ -510,7 +523,7 @@ fn another_campaign_is_refused_with_every_difference() {
     };
     assert!(ask(none(&again)).contains("holds none"));
     fs::create_dir_all(empty.path().join("default/queue")).unwrap();
-    assert!(ask(none(&again)).contains("no state/checkpoint"));
+    assert!(ask(none(&again)).contains("not its state (state/checkpoint)"));
     // Two at once.
     let lock = crate::campaign::state::Lock::take(&root).unwrap();
     let text = ask(again.clone());

@@ -10,6 +10,7 @@ fn starting(out: &Path, snapshots: u8, cold_share: f64, runs: u64) -> FuzzOption
             snapshots,
             cold_share,
             required: false,
+            in_a_row: 1,
         },
         ..options(out, StrategyKind::CrashFuzz, 4, runs)
     }

@@ -1,0 +1,143 @@
+//! Cuts of one run: put in force, ended, counted up as kernel rules and as tables of the agents.
+//!
+//! Asked by the loop when the controller says so, by the phases that heal, and by a prefix snapshot, whose rules are in force before anything
+//! goes on. It decides neither what is cut nor when.
+
+use super::RunError;
+use super::cluster::Cluster;
+use crate::link::CutMode;
+use crate::slot::CutRules;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use warren_model::constraints::OpenCut;
+use warren_model::{CutHow, CutWay, NodeName};
+
+/// A cut in force.
+#[derive(Clone, Debug)]
+pub(super) struct CutNow {
+    pub how: CutHow,
+    pub way: CutWay,
+    pub cut: OpenCut,
+    pub since: u64,
+}
+
+/// A cut that has ended.
+#[derive(Clone, Debug)]
+pub(super) struct CutEnded {
+    pub cut: OpenCut,
+    pub since: u64,
+    pub until: u64,
+}
+
+impl Cluster<'_> {
+    /// Puts a cut in force; the time since when it is.
+    pub fn start_cut(&mut self, how: CutHow, way: CutWay, cut: OpenCut) -> Result<u64, RunError> {
+        self.cut = Some(CutNow {
+            how,
+            way,
+            cut,
+            since: self.slot.now_ns(),
+        });
+        let t = match how {
+            CutHow::Drop => self.apply_kernel_rules()?,
+            CutHow::Throw | CutHow::Lose => self.write_agent_cuts()?,
+        };
+        if let Some(c) = &mut self.cut {
+            c.since = t;
+        }
+        Ok(t)
+    }
+
+    /// Ends the cut, if one is open; machine cuts stay.
+    pub fn end_cut(&mut self) -> Result<(), RunError> {
+        let Some(c) = self.cut.take() else {
+            return Ok(());
+        };
+        let until = match c.how {
+            CutHow::Drop => self.apply_kernel_rules()?,
+            CutHow::Throw | CutHow::Lose => self.write_agent_cuts()?,
+        };
+        self.cuts_ended.push(CutEnded {
+            cut: c.cut,
+            since: c.since,
+            until,
+        });
+        Ok(())
+    }
+
+    /// Drops (or no longer drops) every packet of a node.
+    pub fn machine_cut(&mut self, i: usize, on: bool) -> Result<(), RunError> {
+        let changed = if on {
+            self.machine_cuts.insert(i)
+        } else {
+            self.machine_cuts.remove(&i)
+        };
+        if changed {
+            self.apply_kernel_rules()?;
+        }
+        Ok(())
+    }
+
+    /// Ends all machine cuts.
+    pub fn end_machine_cuts(&mut self) -> Result<(), RunError> {
+        if !self.machine_cuts.is_empty() {
+            self.machine_cuts.clear();
+            self.apply_kernel_rules()?;
+        }
+        Ok(())
+    }
+
+    fn apply_kernel_rules(&self) -> Result<u64, RunError> {
+        self.slot
+            .cut(&self.kernel_rules())
+            .map_err(|e| RunError::Slot(e.to_string()))
+    }
+
+    /// The kernel rules of the cuts in force.
+    pub fn kernel_rules(&self) -> CutRules {
+        let mut rules = CutRules::default();
+        if let Some(c) = self.cut.as_ref().filter(|c| c.how == CutHow::Drop) {
+            let addrs = |side: &BTreeSet<NodeName>| -> Vec<Ipv4Addr> {
+                self.nodes
+                    .iter()
+                    .filter(|n| side.contains(&n.name))
+                    .map(|n| n.addr)
+                    .collect()
+            };
+            let (side, other) = (addrs(&c.cut.side), addrs(&c.cut.other));
+            if c.way != CutWay::From {
+                rules = rules.and(CutRules::one_way(&side, &other));
+            }
+            if c.way != CutWay::To {
+                rules = rules.and(CutRules::one_way(&other, &side));
+            }
+        }
+        for i in &self.machine_cuts {
+            rules = rules.and(CutRules::machine(self.nodes[*i].addr));
+        }
+        rules
+    }
+
+    /// The agents' tables of cuts from the cut in force.
+    fn write_agent_cuts(&self) -> Result<u64, RunError> {
+        let mode = self.cut.as_ref().and_then(|c| match c.how {
+            CutHow::Drop => None,
+            CutHow::Throw => Some(CutMode::Throw),
+            CutHow::Lose => Some(CutMode::Lose),
+        });
+        for from in &self.nodes {
+            let mut table = Vec::new();
+            if let (Some(c), Some(mode)) = (&self.cut, mode) {
+                for to in &self.nodes {
+                    if crate::controller::cuts_link(&c.cut, c.way, &from.name, &to.name) {
+                        table.push((to.addr, mode));
+                    }
+                }
+            }
+            from.page
+                .write_cuts(&table)
+                .map_err(|e| RunError::io(format!("cuts of {}", from.name), e))?;
+        }
+        Ok(self.slot.now_ns())
+    }
+}

@@ -1,0 +1,318 @@
+//! A run between two faults: everything the executor knows of it, as a value that outlives its slot, and how a run gets there and goes
+//! on from there.
+//!
+//! Made and used for prefix snapshots (`snapshots::prefix`): the first faults of many sequences are the same, so they happen once. What the
+//! processes know is in their images, what the pages know in their files; here is the rest. It decides nothing about which run may use it.
+
+use super::cuts::{CutEnded, CutNow};
+use super::drive::{Drive, KillMade};
+use super::flow::Flow;
+use super::options::{NodeStatus, RunError};
+use crate::controller::{Action, Controller, Seen, make_plans, rename};
+use crate::slot::CutRules;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use warren_model::{
+    At, CrashStyle, Fault, FaultAt, FaultSequence, FromPrefix, Incarnation, Interval, IoPoint,
+    LogMoment, NodeName, Observation, Pattern, Phase, Who,
+};
+
+/// A run just after one of its faults, with all its processes stopped.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct Midway {
+    /// So many faults are done.
+    pub faults: usize,
+    /// Wall time from the slot to here, ms: what each run that begins here is spared.
+    pub took_ms: u64,
+    /// Kernel rules in force: to be there before the first process goes on.
+    pub rules: CutRules,
+    /// A point was met since the last fault was done: patterns that count from there would miss it.
+    met: bool,
+    controller: Controller,
+    /// What was to follow the last fault done, and what was seen and not yet told to the controller.
+    held_back: Vec<Action>,
+    unseen: VecDeque<Seen>,
+    handled: usize,
+    kills: BTreeMap<usize, KillMade>,
+    epochs: Vec<Observation>,
+    log_sizes: Vec<(LogMoment, u64, Vec<Vec<u64>>)>,
+    deadline: u64,
+    nodes: Vec<NodeMidway>,
+    cut: Option<CutNow>,
+    cuts_ended: Vec<CutEnded>,
+    machine_cuts: BTreeSet<usize>,
+    renamed: BTreeMap<NodeName, NodeName>,
+    roles: BTreeMap<NodeName, String>,
+}
+
+/// A node of it.
+#[derive(Clone, Debug)]
+struct NodeMidway {
+    status: NodeStatus,
+    role: Option<String>,
+    role_word: u8,
+    incarnations: Vec<Incarnation>,
+}
+
+impl Midway {
+    /// By place: it has a process.
+    pub fn living(&self) -> impl Iterator<Item = usize> {
+        let alive = |n: &NodeMidway| super::cluster::lives(n.status);
+        (0..self.nodes.len()).filter(move |i| alive(&self.nodes[*i]))
+    }
+
+    /// The next fault, in the names of this run, cannot be awaited from here. `seen`: how often its exact point has come since the last
+    /// fault, on its node.
+    pub fn passed(&self, next: &FaultAt, seen: impl Fn(&IoPoint) -> u32) -> bool {
+        match &next.at {
+            At::Exact(p) => seen(p) >= p.n,
+            At::Pattern(_) => self.met,
+            // These are due at the very moment that the snapshot has passed, or count from it.
+            At::AtOnce | At::Joined(_) | At::After(_) => true,
+        }
+    }
+
+    /// A fault in the names of this run.
+    pub fn named(&self, fault: &FaultAt) -> Option<FaultAt> {
+        rename(std::slice::from_ref(fault), &self.renamed).pop()
+    }
+
+    /// The interval that begins here.
+    pub fn interval(&self) -> Interval {
+        Interval::new(Phase::Test, u16::try_from(self.faults).unwrap_or(u16::MAX))
+    }
+}
+
+/// A sequence whose first faults are these, and whose next one never comes.
+pub(in crate::run) fn up_to(sequence: &FaultSequence, count: usize) -> FaultSequence {
+    let mut faults = sequence.faults[..count].to_vec();
+    faults.push(FaultAt {
+        at: At::Pattern(Pattern {
+            node: None,
+            except: None,
+            role: None,
+            frames: vec!["no such class".into()],
+            stack: None,
+            kind: None,
+            place: None,
+            n: 1,
+            phase: Phase::Test,
+        }),
+        fault: Fault::Crash {
+            who: Who::Executing,
+            style: CrashStyle::Process,
+        },
+    });
+    FaultSequence {
+        faults,
+        ..sequence.clone()
+    }
+}
+
+impl Flow<'_, '_, '_> {
+    /// From a restored cluster to just after so many faults, where everything stands still; else why the run did not get there as it
+    /// should.
+    pub fn up_to(
+        &mut self,
+        sequence: &FaultSequence,
+        count: usize,
+    ) -> Result<Result<Midway, String>, RunError> {
+        self.go_on()?;
+        self.drive.stop_after = Some(count);
+        self.begin_test(sequence)?;
+        let deadline = self.drive.deadline;
+        self.drive.until(deadline, |d| {
+            d.stopped || d.controller.finished() || d.workload_gone.is_some() || !d.exits.is_empty()
+        })?;
+        let d = &*self.drive;
+        if let Some(exit) = d.exits.first() {
+            return Ok(Err(format!("{} ended by itself", exit.node)));
+        }
+        if !d.stopped {
+            let why = d.controller.not_injected().map(|n| &n.detail);
+            let why = why.map_or("the time is up", String::as_str);
+            return Ok(Err(format!("its faults did not all happen: {why}")));
+        }
+        let odd = |f: &crate::controller::Done| f.late || f.drift.is_some();
+        if d.controller.done().iter().any(odd) {
+            return Ok(Err("a fault came at another moment than asked".into()));
+        }
+        Ok(Ok(self.midway(count)))
+    }
+
+    fn midway(&self, faults: usize) -> Midway {
+        let (d, record) = (&*self.drive, &self.product.record);
+        let c = &*d.cluster;
+        let interval = Interval::new(Phase::Test, u16::try_from(faults).unwrap_or(u16::MAX));
+        let met = |n: &super::cluster::Node| {
+            let events = n.page.read_all().events;
+            events.iter().any(|e| e.interval == interval)
+        };
+        Midway {
+            faults,
+            took_ms: super::ms(d.began),
+            rules: c.kernel_rules(),
+            met: c.nodes.iter().any(met),
+            controller: d.controller.clone(),
+            held_back: d.held_back.clone(),
+            unseen: d.queue.clone(),
+            handled: d.handled,
+            kills: d.kills.clone(),
+            epochs: d.epochs.clone(),
+            log_sizes: d.log_sizes.clone(),
+            deadline: d.deadline,
+            nodes: c
+                .nodes
+                .iter()
+                .map(|n| NodeMidway {
+                    status: n.status,
+                    role: n.role.clone(),
+                    role_word: n.role_word,
+                    incarnations: n.incarnations.clone(),
+                })
+                .collect(),
+            cut: c.cut.clone(),
+            cuts_ended: c.cuts_ended.clone(),
+            machine_cuts: c.machine_cuts.clone(),
+            renamed: record.renamed.clone(),
+            roles: record
+                .matched
+                .as_ref()
+                .map(|m| m.roles.clone())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Everything stands still just after the first faults; from here on the run is this sequence's own.
+    pub fn go_on_midway(
+        &mut self,
+        midway: &Midway,
+        sequence: &FaultSequence,
+    ) -> Result<(), RunError> {
+        let faults = rename(&sequence.faults, &midway.renamed);
+        let names = self.names();
+        let numbers = self.drive.cluster.prepared.target().dictionary.role_names();
+        let plans = make_plans(&faults, &names, &numbers, &midway.roles, false);
+        self.write_plans(&plans)?;
+        self.product.from_prefix = Some(FromPrefix {
+            faults: midway.faults,
+            spared_ms: midway.took_ms,
+        });
+        let record = &mut self.product.record;
+        record.renamed = midway.renamed.clone();
+        record.matched = Some(FaultSequence {
+            roles: midway.roles.clone(),
+            faults: Vec::new(),
+            ..sequence.clone()
+        });
+        // What copying and restoring took is no stall of the test.
+        self.stalls();
+        self.drive.take_up(midway, faults)
+    }
+}
+
+impl Drive<'_, '_> {
+    /// The state of the run as it was, with other faults to come; then everything goes on.
+    fn take_up(&mut self, midway: &Midway, faults: Vec<FaultAt>) -> Result<(), RunError> {
+        let c = &mut *self.cluster;
+        for (node, at) in c.nodes.iter_mut().zip(&midway.nodes) {
+            node.status = at.status;
+            node.role.clone_from(&at.role);
+            node.role_word = at.role_word;
+            node.incarnations.clone_from(&at.incarnations);
+        }
+        c.cut.clone_from(&midway.cut);
+        c.cuts_ended.clone_from(&midway.cuts_ended);
+        c.machine_cuts.clone_from(&midway.machine_cuts);
+        self.controller = midway.controller.clone();
+        self.handled = midway.handled;
+        self.kills.clone_from(&midway.kills);
+        self.epochs.clone_from(&midway.epochs);
+        self.log_sizes.clone_from(&midway.log_sizes);
+        self.deadline = midway.deadline;
+        self.phase = Phase::Test;
+        let now = self.now();
+        let next = self.controller.go_with_others(faults, now);
+        for action in midway.held_back.iter().cloned().chain(next) {
+            self.carry_out(action)?;
+        }
+        self.cluster.all_go_on();
+        for seen in midway.unseen.clone() {
+            self.see(seen)?;
+        }
+        self.show(true);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_shared_prefix_waits_for_a_fault_that_never_comes() {
+        let text = "version = 1\ntarget = \"t\"\n[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\nwhen = \"at-once\"\n[[fault]]\nkind = \"reboot\"\nnode = \"a\"\n[fault.at]\nwhen = \"at-once\"\n";
+        let sequence = FaultSequence::from_text(text).unwrap();
+        let prefix = up_to(&sequence, 1);
+        assert_eq!(prefix.faults.len(), 2);
+        assert_eq!(prefix.faults[0], sequence.faults[0]);
+        assert_eq!(prefix.faults[1].at.phase(), Phase::Test);
+    }
+
+    #[test]
+    fn a_fault_is_awaited_from_there_only_if_its_point_is_still_to_come() {
+        let shape = warren_model::ClusterShape {
+            groups: vec![],
+            max_faults: 3,
+        };
+        let limits = crate::controller::Limits {
+            fault_wait: Duration::from_secs(5),
+            idle: Duration::from_secs(2),
+            idle_cut: Duration::from_secs(2),
+            max_hold: Duration::from_secs(1),
+        };
+        let midway = |met| Midway {
+            faults: 1,
+            took_ms: 900,
+            rules: CutRules::default(),
+            met,
+            controller: Controller::new(Vec::new(), shape.clone(), limits, 0),
+            held_back: Vec::new(),
+            unseen: VecDeque::new(),
+            handled: 1,
+            kills: BTreeMap::new(),
+            epochs: Vec::new(),
+            log_sizes: Vec::new(),
+            deadline: 0,
+            nodes: Vec::new(),
+            cut: None,
+            cuts_ended: Vec::new(),
+            machine_cuts: BTreeSet::new(),
+            renamed: BTreeMap::new(),
+            roles: BTreeMap::new(),
+        };
+        let at = |at: &str| {
+            let text = format!(
+                "version = 1\ntarget = \"t\"\n[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\n{at}\n"
+            );
+            FaultSequence::from_text(&text).unwrap().faults.remove(0)
+        };
+        let exact = "node = \"a\"\nstack = \"0000000000000009\"\nkind = \"send\"\nplace = \"before\"\nn = 2";
+        // (where, met a point since, arrivals of its own point, passed)
+        for (text, met, seen, want) in [
+            (exact, false, 0, false),
+            (exact, true, 1, false),
+            (exact, true, 2, true),
+            (exact, true, 3, true),
+            ("kind = \"send\"", false, 0, false),
+            ("kind = \"send\"", true, 0, true),
+            ("when = \"at-once\"", false, 0, true),
+            ("when = \"joined\"\nnode = \"a\"", false, 0, true),
+        ] {
+            let passed = midway(met).passed(&at(text), |_| seen);
+            assert_eq!(passed, want, "{text}, {met}, {seen}");
+        }
+        assert!(midway(false).interval().after_go());
+        assert_eq!(midway(false).interval().faults_done(), 1);
+    }
+}

@@ -1,0 +1,334 @@
+//! Prefix snapshots: a run is dumped just after faults that many sequences have in common, and each of these goes on from there.
+//!
+//! Asked at the start of a run that may (`RunOptions::prefix`). A prefix serves a bounded number of runs, so that one lucky schedule does
+//! not stand for all, and is as old as a snapshot may be. Whatever goes wrong here is a reason to begin as other runs do, never an
+//! error; which runs may begin from one is the caller's to say (a confirmation never does).
+
+use super::super::flow::Flow;
+use super::super::midway::{Midway, up_to};
+use super::super::options::{PrefixUse, RunError, RunOptions};
+use super::super::{Runner, Start};
+use super::{MAX_AGE, Snapshot, Then, make, restore};
+use crate::link::NodePage;
+use crate::slot::{CutRules, Process, Slot};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+use warren_model::{FaultAt, FaultSequence, IoPoint, NodeName, RunProduct};
+
+/// So many runs begin from one; then it is made anew.
+const MAX_SERVED: u32 = 32;
+/// Most prefixes held: some hundred MB of memory each.
+const MAX_HELD: usize = 8;
+/// So often in a row one may fail to be made or restored before its sequences begin as others do.
+const MAX_FAILURES: u32 = 2;
+
+/// A dumped run.
+#[derive(Debug)]
+pub(in crate::run) struct Prefix {
+    snapshot: Snapshot,
+    pub midway: Midway,
+    served: AtomicU32,
+}
+
+/// What sequences must have in common.
+#[derive(Clone, Debug, PartialEq)]
+struct Key {
+    number: u8,
+    faults: Vec<FaultAt>,
+    roles: BTreeMap<NodeName, String>,
+}
+
+impl Key {
+    /// Of all faults but the last; none where there is none before it.
+    fn of(number: u8, sequence: &FaultSequence) -> Option<Key> {
+        let (_, before) = sequence.faults.split_last()?;
+        (!before.is_empty()).then(|| Key {
+            number,
+            faults: before.to_vec(),
+            roles: sequence.roles.clone(),
+        })
+    }
+}
+
+/// What became of a key.
+#[derive(Debug)]
+enum State {
+    /// A run makes it just now.
+    Making,
+    There(Arc<Prefix>),
+    /// So often in a row.
+    Failed(u32),
+}
+
+/// The prefixes of one runner, the one used last at the end.
+#[derive(Debug, Default)]
+pub(in crate::run) struct Prefixes(Vec<(Key, State)>);
+
+impl Prefixes {
+    /// The prefix of a key, if it may serve one run more.
+    fn get(&mut self, key: &Key) -> Option<Arc<Prefix>> {
+        let at = self.0.iter().position(|(k, _)| k == key)?;
+        let entry = self.0.remove(at);
+        match &entry.1 {
+            State::There(p) if p.may_serve() => {
+                let prefix = Arc::clone(p);
+                self.0.push(entry);
+                Some(prefix)
+            }
+            // Worn out: its files go when its last run has ended.
+            State::There(_) => None,
+            State::Making | State::Failed(_) => {
+                self.0.insert(at, entry);
+                None
+            }
+        }
+    }
+
+    /// If the caller is to make it now: how often in a row that has failed. It must say what became of it.
+    fn begin_to_make(&mut self, key: &Key) -> Option<u32> {
+        let failures = match self.0.iter().find(|(k, _)| k == key) {
+            None => 0,
+            Some((_, State::Failed(n))) => *n,
+            Some(_) => return None,
+        };
+        if failures >= MAX_FAILURES {
+            return None;
+        }
+        self.set(key, State::Making);
+        Some(failures)
+    }
+
+    fn made(&mut self, key: &Key, prefix: Prefix) -> Arc<Prefix> {
+        let prefix = Arc::new(prefix);
+        self.set(key, State::There(Arc::clone(&prefix)));
+        let there = |(_, s): &(Key, State)| matches!(s, State::There(_));
+        while self.0.iter().filter(|e| there(e)).count() > MAX_HELD {
+            if let Some(oldest) = self.0.iter().position(there) {
+                self.0.remove(oldest);
+            }
+        }
+        prefix
+    }
+
+    /// It could not be restored.
+    fn failed(&mut self, key: &Key) {
+        self.set(key, State::Failed(1));
+    }
+
+    fn set(&mut self, key: &Key, state: State) {
+        self.0.retain(|(k, _)| k != key);
+        self.0.push((key.clone(), state));
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Prefix {
+    fn may_serve(&self) -> bool {
+        self.snapshot.made.elapsed() < MAX_AGE && self.served.load(Ordering::Relaxed) < MAX_SERVED
+    }
+
+    /// How often a point, in the names of this run, has come since the last fault.
+    fn seen(&self, shm: &Path, point: &IoPoint) -> u32 {
+        let page = NodePage::open(&shm.join(format!("node-{}.page", point.node)));
+        // A page that cannot be read has, for all we know, seen it.
+        let Ok(page) = page else { return u32::MAX };
+        match page.occurrence(point.stack, point.kind, point.place) {
+            Some((interval, n, _)) if interval == self.midway.interval().0 => n,
+            _ => 0,
+        }
+    }
+
+    /// The last fault of the sequence can be awaited from here.
+    fn serves(&self, sequence: &FaultSequence) -> bool {
+        let shm = self.snapshot.folder.join("shm");
+        let last = sequence.faults.last();
+        last.and_then(|last| self.midway.named(last))
+            .is_some_and(|last| !self.midway.passed(&last, |p| self.seen(&shm, p)))
+    }
+}
+
+/// A run that goes on just after all its faults but the last.
+pub(in crate::run) struct GoesOn {
+    pub prefix: Arc<Prefix>,
+    pub slot: Slot,
+    pub processes: Vec<Process>,
+    /// When the slot was asked for: what making the prefix took is nobody's run.
+    pub began: Instant,
+}
+
+/// Begins such a run; `None` when that is not wanted or there is nothing to share, `Some(Err)` with the reason why all its faults are to
+/// happen in it.
+pub(in crate::run) fn begin(
+    runner: &Runner,
+    number: u8,
+    sequence: &FaultSequence,
+    options: &RunOptions,
+) -> Option<Result<GoesOn, String>> {
+    let key = Key::of(number, sequence)?;
+    if options.prefix == PrefixUse::Never {
+        return None;
+    }
+    let there = runner.snapshots().prefixes.get(&key);
+    let prefix = match there {
+        Some(prefix) => prefix,
+        None if options.prefix == PrefixUse::IfThere => return None,
+        None => match make_for(runner, &key, sequence, options)? {
+            Ok(prefix) => prefix,
+            Err(why) => return Some(Err(why)),
+        },
+    };
+    if !prefix.serves(sequence) {
+        return Some(Err("its last point has passed there".into()));
+    }
+    let began = Instant::now();
+    let rules = &prefix.midway.rules;
+    Some(
+        match restore(&prefix.snapshot, rules, runner.slot_config(), Then::Run) {
+            Ok((slot, processes)) => {
+                prefix.served.fetch_add(1, Ordering::Relaxed);
+                Ok(GoesOn {
+                    prefix,
+                    slot,
+                    processes,
+                    began,
+                })
+            }
+            Err(why) => {
+                runner.snapshots().prefixes.failed(&key);
+                Err(why)
+            }
+        },
+    )
+}
+
+/// Made without the lock of all snapshots: other runs begin meanwhile. `None` when it is not for this run to make it.
+fn make_for(
+    runner: &Runner,
+    key: &Key,
+    sequence: &FaultSequence,
+    options: &RunOptions,
+) -> Option<Result<Arc<Prefix>, String>> {
+    let mut all = runner.snapshots();
+    // A snapshot that does not work is the next step's to say.
+    let from = all.get(runner, key.number, options).ok()?.ok()?;
+    if let Some(why) = super::too_little(super::free_memory()) {
+        return Some(Err(why));
+    }
+    let before = all.prefixes.begin_to_make(key)?;
+    let folder = all.new_folder(runner, &format!("{}-prefix", key.number));
+    drop(all);
+    let made = folder.and_then(|folder| {
+        let made = make_prefix(runner, &from, &folder, sequence, options);
+        if made.is_err() {
+            // What cannot be removed is gone with the keeper.
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        made
+    });
+    let prefixes = &mut runner.snapshots().prefixes;
+    Some(match made {
+        Ok(prefix) => Ok(prefixes.made(key, prefix)),
+        // Given up by the user, it says nothing.
+        Err(e) if options.to_end() => {
+            prefixes.set(key, State::Failed(before));
+            Err(e.to_string())
+        }
+        Err(e) => {
+            prefixes.set(key, State::Failed(before + 1));
+            Err(e.to_string())
+        }
+    })
+}
+
+fn make_prefix(
+    runner: &Runner,
+    from: &Snapshot,
+    folder: &Path,
+    sequence: &FaultSequence,
+    options: &RunOptions,
+) -> Result<Prefix, RunError> {
+    let began = Instant::now();
+    let why = |why: String| RunError::io("making a prefix snapshot", why);
+    let count = sequence.faults.len() - 1;
+    let sequence = up_to(sequence, count);
+    let (slot, processes) =
+        restore(from, &CutRules::default(), runner.slot_config(), Then::Dump).map_err(why)?;
+    let start = Start::Restored {
+        snapshot: from,
+        processes,
+        launcher: Some(from.launcher),
+    };
+    let mut product = RunProduct::default();
+    let (snapshot, midway) =
+        runner.with_drive(&slot, &sequence, options, start, began, |drive| {
+            let went = Flow::new(drive, &mut product).up_to(&sequence, count)?;
+            let midway = went.map_err(why)?;
+            let snapshot = make::dump(&slot, drive.cluster, &from.criu, folder)?;
+            Ok((snapshot, midway))
+        })?;
+    make::keep(&slot, folder, make::Events::Kept)?;
+    slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
+    Ok(Prefix {
+        snapshot,
+        midway,
+        served: AtomicU32::new(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_model::{At, CrashStyle, Fault, Who};
+
+    fn sequence(nodes: &[&str]) -> FaultSequence {
+        let crash = |node: &&str| FaultAt {
+            at: At::AtOnce,
+            fault: Fault::Crash {
+                who: Who::Node(NodeName::from(*node)),
+                style: CrashStyle::Process,
+            },
+        };
+        FaultSequence {
+            faults: nodes.iter().map(crash).collect(),
+            ..FaultSequence::empty("t")
+        }
+    }
+
+    #[test]
+    fn sequences_share_what_they_have_in_common_but_for_the_last_fault() {
+        assert_eq!(Key::of(1, &sequence(&[])), None);
+        assert_eq!(Key::of(1, &sequence(&["a"])), None, "nothing to share");
+        let ab = Key::of(1, &sequence(&["a", "b"]));
+        assert!(ab.is_some());
+        assert_eq!(ab, Key::of(1, &sequence(&["a", "c"])));
+        assert_ne!(ab, Key::of(2, &sequence(&["a", "c"])), "another snapshot");
+        assert_ne!(ab, Key::of(1, &sequence(&["c", "b"])));
+        let mut led = sequence(&["a", "b"]);
+        led.roles.insert(NodeName::from("a"), "leader".into());
+        assert_ne!(ab, Key::of(1, &led), "another leader");
+    }
+
+    #[test]
+    fn one_run_makes_it_and_two_failures_are_enough() {
+        let mut all = Prefixes::default();
+        let key = Key::of(1, &sequence(&["a", "b"])).unwrap();
+        assert!(all.get(&key).is_none());
+        assert_eq!(all.begin_to_make(&key), Some(0));
+        assert_eq!(all.begin_to_make(&key), None, "another run makes it");
+        all.set(&key, State::Failed(1));
+        assert!(all.get(&key).is_none());
+        assert_eq!(all.begin_to_make(&key), Some(1), "once more");
+        all.set(&key, State::Failed(2));
+        assert_eq!(all.begin_to_make(&key), None, "left alone");
+        let other = Key::of(2, &sequence(&["a", "b"])).unwrap();
+        assert_eq!(all.begin_to_make(&other), Some(0), "which is only its own");
+        all.failed(&other);
+        assert_eq!(all.begin_to_make(&other), Some(1));
+    }
+}
