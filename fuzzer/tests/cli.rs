@@ -81,6 +81,47 @@ fn what_can_never_run_is_refused_before_set_up() {
     );
 }
 
+/// Likewise: a list of known bugs that cannot be read, with its line.
+#[test]
+fn a_bad_list_of_known_bugs_is_refused_before_set_up() {
+    let dir = tempfile::tempdir().unwrap();
+    // As the templates and the dictionary are asked for, too.
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let copied = dir.path().join("targets/canary");
+    std::fs::create_dir_all(copied.join("conf")).unwrap();
+    std::fs::create_dir(dir.path().join("dictionaries")).unwrap();
+    let templates = std::fs::read_dir(root.join("targets/canary/conf")).unwrap();
+    let templates = templates.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut files: Vec<String> = templates
+        .map(|name| format!("targets/canary/conf/{name}"))
+        .collect();
+    files.push("targets/canary/target.toml".into());
+    files.push("dictionaries/canary.dict".into());
+    for name in files {
+        std::fs::copy(root.join(&name), dir.path().join(&name)).unwrap();
+    }
+    let list = "version = 1\ntarget = \"canary\"\n[[bug]]\nid = \"X-1\"\ntitle = \"x\"\nsignatures = [\"nosuch\"]\n";
+    std::fs::write(copied.join("known-bugs.toml"), list).unwrap();
+    let empty = file(&dir, "empty.toml", "version = 1\ntarget = \"canary\"\n");
+    let targets = dir.path().join("targets");
+    let targets = targets.to_str().unwrap();
+    let out = dir.path().join("out");
+    for args in [
+        &["fuzz", "canary", "-o", out.to_str().unwrap()][..],
+        &["replay", &empty],
+    ] {
+        let (code, _, err) = said(&warren(
+            &[args, &["--targets", targets, "--java", "/nonexistent"]].concat(),
+        ));
+        assert_eq!(code, Some(2), "{args:?}: {err}");
+        assert!(
+            err.contains("known-bugs.toml, line 6: `nosuch` is no signature"),
+            "{err}"
+        );
+    }
+    assert!(!out.exists());
+}
+
 #[test]
 fn usage_errors_exit_2_and_never_panic() {
     for args in [

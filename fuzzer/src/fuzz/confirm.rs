@@ -25,7 +25,7 @@ use libafl::state::{HasCorpus, HasExecutions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warren_feedback::SavedBugs;
-use warren_model::{Failure, FailureKind, FaultSequence, RunRecord, Stage};
+use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, RunRecord, Stage};
 
 /// Replays of a finding.
 pub(super) const REPLAYS: u32 = 3;
@@ -47,9 +47,10 @@ where
 {
     let observers = executor.observers();
     let run = &observers.1.0;
-    let Some(failure) = state
+    let fresh = state
         .metadata_or_insert_with(SavedBugs::default)
-        .fresh(run.judgement())
+        .fresh(run.judgement());
+    let Some(failure) = fresh.or_else(|| looks_known(session, run.product(), run.judgement()))
     else {
         return Ok(());
     };
@@ -376,6 +377,22 @@ fn saved(state: &mut State, signature: &str) {
     state
         .metadata_or_insert_with(SavedBugs::default)
         .save(signature);
+}
+
+/// The failure of a run that is no known bug, but so far was only seen as one: however often that was saved, this one is news.
+#[must_use]
+pub fn looks_known<'a>(
+    session: &Session,
+    product: &RunProduct,
+    judgement: &'a Judgement,
+) -> Option<&'a Failure> {
+    if judgement.void.is_some() {
+        return None;
+    }
+    let known = &session.options.known;
+    let unlike =
+        |f: &&Failure| known.of(f, &product.logs).is_none() && !session.told(&f.signature, None);
+    judgement.failures.iter().find(unlike)
 }
 
 impl Session {

@@ -197,7 +197,9 @@ impl FuzzStage {
             let learned = unknown_states.into_iter().filter(|s| known.contains(*s));
             self.session.news.states.extend(learned);
         }
-        let failed = judged.0 == ExecuteInputResult::Solution;
+        let run = &executor.observers().1.0;
+        let failed = judged.0 == ExecuteInputResult::Solution
+            || confirm::looks_known(&self.session, run.product(), run.judgement()).is_some();
         self.settle(executor, state, &job, judged.1, failed)?;
         if failed {
             confirm::owe(&mut self.session, executor, state, &job.why)?;

@@ -31,6 +31,9 @@ pub fn markdown(f: &Finding) -> String {
                 let _ = writeln!(out, "| {key} | {} |", cell(value));
             }
             let _ = writeln!(out, "| seed | {} |", found.campaign_seed);
+            if let Some(known) = &found.known {
+                let _ = writeln!(out, "| known as | {} |", cell(known));
+            }
             if !s.faults.is_empty() {
                 out.push_str("\n### Faults, in order\n\n");
                 for (i, fault) in s.faults.iter().enumerate() {

@@ -247,3 +247,36 @@ pub fn differs(from: &Candidate, other: &Candidate, facts: &Facts) -> (usize, St
 pub fn nodes(shape: &ClusterShape) -> Vec<NodeName> {
     shape.nodes().cloned().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_stands_when_a_fault_before_it_goes() {
+        let times = [200, 30, 5];
+        let mut given = FaultSequence::empty("t");
+        for ms in times {
+            given = given.with(At::After(ms), Fault::PartitionStop);
+        }
+        let best = Best {
+            candidate: Candidate::given(given),
+            facts: Facts::default(),
+            k: 1,
+            n: 1,
+        };
+        for (keep, recount, want) in [
+            (&[0, 1, 2][..], true, &[200, 30, 5][..]),
+            (&[2], true, &[235]),
+            (&[0, 2], true, &[200, 35]),
+            (&[1, 2], true, &[230, 5]),
+            (&[0, 1], true, &[200, 30]),
+            (&[2], false, &[5]),
+        ] {
+            let faults = best.only(keep, recount).sequence.faults;
+            let got: Vec<At> = faults.into_iter().map(|f| f.at).collect();
+            let want: Vec<At> = want.iter().map(|ms| At::After(*ms)).collect();
+            assert_eq!(got, want, "{keep:?} {recount}");
+        }
+    }
+}
