@@ -307,6 +307,11 @@ impl<'a> Cluster<'a> {
             .chain(&self.workload)
     }
 
+    /// Every process that should be there is.
+    pub fn all_live(&self) -> bool {
+        !self.processes().any(Process::is_dead)
+    }
+
     /// Every process stands still from now on.
     pub fn all_stop(&self) {
         self.processes().for_each(|p| {

@@ -460,7 +460,9 @@ impl<'r, 'a> Drive<'r, 'a> {
             }
             Action::SetCurrent { done } => {
                 if self.stop_after == Some(done) {
-                    // Before anybody can learn that the next fault is awaited: its point is still to come for all.
+                    // Nobody is asked anything while it stands still, and it does before anybody can learn that the next fault is
+                    // awaited: its point is still to come for all.
+                    self.prober.want(Vec::new());
                     self.cluster.all_stop();
                     self.stopped = true;
                 }

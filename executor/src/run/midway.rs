@@ -25,8 +25,8 @@ pub(in crate::run) struct Midway {
     pub took_ms: u64,
     /// Kernel rules in force: to be there before the first process goes on.
     pub rules: CutRules,
-    /// A point was met since the last fault was done: patterns that count from there would miss it.
-    met: bool,
+    /// A point was met since the last fault was done: patterns that count from there would miss it. Known once all stand still.
+    pub met: bool,
     controller: Controller,
     /// What was to follow the last fault done, and what was seen and not yet told to the controller.
     held_back: Vec<Action>,
@@ -123,9 +123,16 @@ impl Flow<'_, '_, '_> {
         self.drive.until(deadline, |d| {
             d.stopped || d.controller.finished() || d.workload_gone.is_some() || !d.exits.is_empty()
         })?;
+        self.drive.look_for_room();
         let d = &*self.drive;
         if let Some(exit) = d.exits.first() {
             return Ok(Err(format!("{} ended by itself", exit.node)));
+        }
+        if let Some(why) = &d.void {
+            return Ok(Err(why.clone()));
+        }
+        if !d.cluster.all_live() {
+            return Ok(Err("a process ended just before the dump".into()));
         }
         if !d.stopped {
             let why = d.controller.not_injected().map(|n| &n.detail);
@@ -142,16 +149,11 @@ impl Flow<'_, '_, '_> {
     fn midway(&self, faults: usize) -> Midway {
         let (d, record) = (&*self.drive, &self.product.record);
         let c = &*d.cluster;
-        let interval = Interval::new(Phase::Test, u16::try_from(faults).unwrap_or(u16::MAX));
-        let met = |n: &super::cluster::Node| {
-            let events = n.page.read_all().events;
-            events.iter().any(|e| e.interval == interval)
-        };
         Midway {
             faults,
             took_ms: super::ms(d.began),
             rules: c.kernel_rules(),
-            met: c.nodes.iter().any(met),
+            met: true,
             controller: d.controller.clone(),
             held_back: d.held_back.clone(),
             unseen: d.queue.clone(),

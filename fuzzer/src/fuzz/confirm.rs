@@ -424,8 +424,6 @@ fn stand(
     let path = save_sequence(session, state, seen)?;
     let number = session.findings.len() as u64;
     session.standing.insert(seen.failure.signature.clone());
-    let told = &mut session.instances.told;
-    told.findings.push(seen.failure.signature.clone());
     session.findings.push(KeptFinding {
         number,
         signature: seen.failure.signature.clone(),
@@ -435,8 +433,15 @@ fn stand(
         n,
     });
     let known = session.known_as(seen);
-    if let Some(known) = &known {
-        session.known.insert(number, known.clone());
+    match &known {
+        Some(known) => {
+            session.known.insert(number, known.clone());
+        }
+        // Of a known bug each instance keeps one for itself: what only has its signature must be a finding to the others too.
+        None => {
+            let told = &mut session.instances.told;
+            told.findings.push(seen.failure.signature.clone());
+        }
     }
     let story = rate.unwrap_or("stands by its evidence, not replayed yet");
     let (reproduce, minimise) = write_story(session, seen, number, &path, story)?;

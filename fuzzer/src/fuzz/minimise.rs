@@ -85,7 +85,13 @@ where
     for finding in session.findings.clone() {
         let number = finding.number;
         let folder = session.folder.finding(number);
-        let there = Files::of(&folder)?;
+        let there = match Files::of(&folder) {
+            Ok(there) => there,
+            Err(why) => {
+                session.say(format!("finding {number:06} cannot be minimised: {why}"));
+                continue;
+            }
+        };
         // Nor is a known bug made smaller when it is found.
         if session.known.contains_key(&number) || !is_left(&finding, there) {
             continue;

@@ -13,7 +13,8 @@ use super::snapshot::CurrentRun;
 use super::stage::{FuzzStage, set_options};
 use crate::campaign::RunRole;
 use crate::campaign::state::hook;
-use crate::search::Origin;
+use crate::search::{Origin, Queue};
+use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::executors::HasObservers;
 use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
@@ -57,11 +58,16 @@ impl Session {
 
     /// Whether the run may begin where another one with the same first faults was dumped: only the first try of a child, for a run that
     /// is made again must show by itself what it shows.
-    fn prefix_use(&self, job: &Job) -> PrefixUse {
-        let first = job.role == RunRole::Fuzz && job.pick.as_ref().is_some_and(|p| p.tries == 0);
-        match first && self.options.starts.in_a_row > 1 {
+    fn prefix_use(&self, state: &State, job: &Job) -> PrefixUse {
+        let pick = job.pick.as_ref().filter(|p| p.tries == 0);
+        let Some(pick) = pick.filter(|_| job.role == RunRole::Fuzz) else {
+            return PrefixUse::Never;
+        };
+        let queue = state.metadata_map().get::<Queue>();
+        match queue.is_some_and(|q| q.shares_prefix(pick.seed)) {
+            _ if self.options.starts.in_a_row == 1 => PrefixUse::Never,
             true => PrefixUse::Make,
-            false => PrefixUse::Never,
+            false => PrefixUse::IfThere,
         }
     }
 
@@ -110,7 +116,7 @@ impl FuzzStage {
             session.limits.run
         };
         set_options(session, &mut options, slot, limit, job.durable);
-        options.prefix = session.prefix_use(&job);
+        options.prefix = session.prefix_use(state, &job);
         session.show_run(
             slot,
             CurrentRun {

@@ -123,13 +123,16 @@ fn children_of_one_run_begin_where_it_was_dumped_after_its_faults() {
         warren(&["replay", &entry, "-n", "3", "--prefix"]),
         3 * MINUTE,
     );
-    assert!(
-        shared
-            .out
-            .contains("begun where another run was dumped after fault"),
-        "{}",
-        shared.text()
-    );
+    // Or it says why not: what else the cluster does may have passed its point before it stood still.
+    let begun = shared
+        .out
+        .matches("begun where another run was dumped after fault")
+        .count();
+    let passed = shared
+        .out
+        .matches("no prefix snapshot: its last point has passed there")
+        .count();
+    assert_eq!(begun + passed, 3, "{}", shared.text());
     let whole = run(warren(&["replay", &entry]), 2 * MINUTE);
     assert!(!whole.out.contains("was dumped"), "{}", whole.text());
 }

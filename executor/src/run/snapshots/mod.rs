@@ -142,6 +142,7 @@ impl Snapshots {
             self.prefixes.clear();
             self.made_with = Some(with);
         }
+        self.prefixes.tidy();
         if let Some(snapshot) = self.held.get(&number).cloned() {
             self.take_in(number, &snapshot);
             if snapshot.made.elapsed() < MAX_AGE {
@@ -152,6 +153,10 @@ impl Snapshots {
         loop {
             if let Some(why) = self.troubles.get(&number).and_then(Trouble::pause) {
                 return Ok(Err(why));
+            }
+            if too_little(free_memory()).is_some() {
+                // They are for speed; a snapshot is for every run.
+                self.prefixes.clear();
             }
             if let Some(why) = too_little(free_memory()) {
                 return Ok(Err(why));
@@ -167,7 +172,11 @@ impl Snapshots {
                 }
                 // The run, which starts cold now, ends at once, as runs do then.
                 Err(e) if options.to_end() => return Ok(Err(e.to_string())),
-                Err(e) => self.failed(number, &e.to_string()),
+                Err(e) => {
+                    // Perhaps for want of room.
+                    self.prefixes.clear();
+                    self.failed(number, &e.to_string());
+                }
             }
         }
     }

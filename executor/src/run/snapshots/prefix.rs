@@ -8,22 +8,22 @@ use super::super::flow::Flow;
 use super::super::midway::{Midway, up_to};
 use super::super::options::{PrefixUse, RunError, RunOptions};
 use super::super::{Runner, Start};
-use super::{MAX_AGE, Snapshot, Then, make, restore};
+use super::{MAX_AGE, MAX_FAILURES, PAUSE, Snapshot, Then, make, restore};
 use crate::link::NodePage;
 use crate::slot::{CutRules, Process, Slot};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use warren_model::{FaultAt, FaultSequence, IoPoint, NodeName, RunProduct};
 
 /// So many runs begin from one; then it is made anew.
 const MAX_SERVED: u32 = 32;
 /// Most prefixes held: some hundred MB of memory each.
 const MAX_HELD: usize = 8;
-/// So often in a row one may fail to be made or restored before its sequences begin as others do.
-const MAX_FAILURES: u32 = 2;
+/// How often a run looks whether another one has made its prefix.
+const WAIT_TURN: Duration = Duration::from_millis(20);
 
 /// A dumped run.
 #[derive(Debug)]
@@ -58,9 +58,19 @@ impl Key {
 enum State {
     /// A run makes it just now.
     Making,
+    /// It has failed so often since one was last restored.
+    There(Arc<Prefix>, u32),
+    /// So often in a row, the last time then.
+    Failed(u32, Instant),
+}
+
+/// What a run learns of a key.
+enum Answer {
     There(Arc<Prefix>),
-    /// So often in a row.
-    Failed(u32),
+    /// Another run makes it.
+    Making,
+    /// There is none; it may be made.
+    None,
 }
 
 /// The prefixes of one runner, the one used last at the end.
@@ -68,22 +78,20 @@ enum State {
 pub(in crate::run) struct Prefixes(Vec<(Key, State)>);
 
 impl Prefixes {
-    /// The prefix of a key, if it may serve one run more.
-    fn get(&mut self, key: &Key) -> Option<Arc<Prefix>> {
-        let at = self.0.iter().position(|(k, _)| k == key)?;
-        let entry = self.0.remove(at);
-        match &entry.1 {
-            State::There(p) if p.may_serve() => {
+    /// The prefix of a key, if there is one that may serve one run more.
+    fn get(&mut self, key: &Key) -> Answer {
+        let Some(at) = self.0.iter().position(|(k, _)| k == key) else {
+            return Answer::None;
+        };
+        match &self.0[at].1 {
+            State::There(p, _) if p.may_serve() => {
                 let prefix = Arc::clone(p);
+                let entry = self.0.remove(at);
                 self.0.push(entry);
-                Some(prefix)
+                Answer::There(prefix)
             }
-            // Worn out: its files go when its last run has ended.
-            State::There(_) => None,
-            State::Making | State::Failed(_) => {
-                self.0.insert(at, entry);
-                None
-            }
+            State::Making => Answer::Making,
+            State::There(..) | State::Failed(..) => Answer::None,
         }
     }
 
@@ -91,20 +99,22 @@ impl Prefixes {
     fn begin_to_make(&mut self, key: &Key) -> Option<u32> {
         let failures = match self.0.iter().find(|(k, _)| k == key) {
             None => 0,
-            Some((_, State::Failed(n))) => *n,
-            Some(_) => return None,
+            Some((_, State::Making)) => return None,
+            Some((_, State::There(p, _))) if p.may_serve() => return None,
+            Some((_, State::There(_, n))) => *n,
+            Some((_, State::Failed(n, last))) if *n >= MAX_FAILURES && last.elapsed() < PAUSE => {
+                return None;
+            }
+            Some((_, State::Failed(n, _))) => *n,
         };
-        if failures >= MAX_FAILURES {
-            return None;
-        }
         self.set(key, State::Making);
         Some(failures)
     }
 
-    fn made(&mut self, key: &Key, prefix: Prefix) -> Arc<Prefix> {
+    fn made(&mut self, key: &Key, prefix: Prefix, failures: u32) -> Arc<Prefix> {
         let prefix = Arc::new(prefix);
-        self.set(key, State::There(Arc::clone(&prefix)));
-        let there = |(_, s): &(Key, State)| matches!(s, State::There(_));
+        self.set(key, State::There(Arc::clone(&prefix), failures));
+        let there = |(_, s): &(Key, State)| matches!(s, State::There(..));
         while self.0.iter().filter(|e| there(e)).count() > MAX_HELD {
             if let Some(oldest) = self.0.iter().position(there) {
                 self.0.remove(oldest);
@@ -113,9 +123,18 @@ impl Prefixes {
         prefix
     }
 
-    /// It could not be restored.
-    fn failed(&mut self, key: &Key) {
-        self.set(key, State::Failed(1));
+    /// Whether a run went on from this one. Another run may have made a new one by now.
+    fn restored(&mut self, key: &Key, prefix: &Arc<Prefix>, worked: bool) {
+        let entry = self.0.iter_mut().find(|(k, _)| k == key);
+        if let Some((_, state)) = entry
+            && let State::There(held, failures) = state
+            && Arc::ptr_eq(held, prefix)
+        {
+            match worked {
+                true => *failures = 0,
+                false => *state = State::Failed(*failures + 1, Instant::now()),
+            }
+        }
     }
 
     fn set(&mut self, key: &Key, state: State) {
@@ -123,8 +142,50 @@ impl Prefixes {
         self.0.push((key.clone(), state));
     }
 
+    /// What is of no more use goes: worn-out prefixes, whose files go when their last run has ended, and failures of long ago.
+    pub fn tidy(&mut self) {
+        self.0.retain(|(_, state)| match state {
+            State::There(p, _) => p.may_serve(),
+            State::Failed(_, last) => last.elapsed() < PAUSE,
+            State::Making => true,
+        });
+    }
+
+    /// All that hold memory go.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.0.retain(|(_, s)| !matches!(s, State::There(..)));
+    }
+}
+
+/// A key that this run makes: whatever happens, somebody may make it again.
+struct Making<'a> {
+    runner: &'a Runner,
+    key: &'a Key,
+    failures: u32,
+    done: bool,
+}
+
+impl Making<'_> {
+    fn made(mut self, prefix: Prefix) -> Arc<Prefix> {
+        self.done = true;
+        let mut all = self.runner.snapshots();
+        all.prefixes.made(self.key, prefix, self.failures)
+    }
+
+    /// Given up by the user, it says nothing against it.
+    fn given_up(mut self) {
+        self.done = true;
+        let state = State::Failed(self.failures, Instant::now());
+        self.runner.snapshots().prefixes.set(self.key, state);
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            let state = State::Failed(self.failures + 1, Instant::now());
+            self.runner.snapshots().prefixes.set(self.key, state);
+        }
     }
 }
 
@@ -174,40 +235,54 @@ pub(in crate::run) fn begin(
     if options.prefix == PrefixUse::Never {
         return None;
     }
-    let there = runner.snapshots().prefixes.get(&key);
-    let prefix = match there {
-        Some(prefix) => prefix,
-        None if options.prefix == PrefixUse::IfThere => return None,
-        None => match make_for(runner, &key, sequence, options)? {
-            Ok(prefix) => prefix,
-            Err(why) => return Some(Err(why)),
-        },
+    let prefix = match there_or_made(runner, &key, sequence, options)? {
+        Ok(prefix) => prefix,
+        Err(why) => return Some(Err(why)),
     };
     if !prefix.serves(sequence) {
         return Some(Err("its last point has passed there".into()));
     }
     let began = Instant::now();
     let rules = &prefix.midway.rules;
-    Some(
-        match restore(&prefix.snapshot, rules, runner.slot_config(), Then::Run) {
-            Ok((slot, processes)) => {
-                prefix.served.fetch_add(1, Ordering::Relaxed);
-                Ok(GoesOn {
-                    prefix,
-                    slot,
-                    processes,
-                    began,
-                })
-            }
-            Err(why) => {
-                runner.snapshots().prefixes.failed(&key);
-                Err(why)
-            }
-        },
-    )
+    let restored = restore(&prefix.snapshot, rules, runner.slot_config(), Then::Run);
+    let worked = restored.is_ok();
+    let prefixes = &mut runner.snapshots().prefixes;
+    prefixes.restored(&key, &prefix, worked);
+    Some(restored.map(|(slot, processes)| {
+        prefix.served.fetch_add(1, Ordering::Relaxed);
+        GoesOn {
+            prefix,
+            slot,
+            processes,
+            began,
+        }
+    }))
 }
 
-/// Made without the lock of all snapshots: other runs begin meanwhile. `None` when it is not for this run to make it.
+/// The prefix of a key, made now if it is to be, or waited for if another run makes it: two of them would cost more than the wait.
+/// `None` when it is not for this run to make it.
+fn there_or_made(
+    runner: &Runner,
+    key: &Key,
+    sequence: &FaultSequence,
+    options: &RunOptions,
+) -> Option<Result<Arc<Prefix>, String>> {
+    let until = Instant::now() + options.limit;
+    loop {
+        let answer = runner.snapshots().prefixes.get(key);
+        match answer {
+            Answer::There(prefix) => return Some(Ok(prefix)),
+            Answer::Making if Instant::now() < until && !options.to_end() => {
+                std::thread::sleep(WAIT_TURN);
+            }
+            Answer::Making => return Some(Err("another run makes it still".into())),
+            Answer::None if options.prefix == PrefixUse::IfThere => return None,
+            Answer::None => return make_for(runner, key, sequence, options),
+        }
+    }
+}
+
+/// Made without the lock of all snapshots: other runs begin meanwhile.
 fn make_for(
     runner: &Runner,
     key: &Key,
@@ -220,9 +295,15 @@ fn make_for(
     if let Some(why) = super::too_little(super::free_memory()) {
         return Some(Err(why));
     }
-    let before = all.prefixes.begin_to_make(key)?;
+    let failures = all.prefixes.begin_to_make(key)?;
     let folder = all.new_folder(runner, &format!("{}-prefix", key.number));
     drop(all);
+    let making = Making {
+        runner,
+        key,
+        failures,
+        done: false,
+    };
     let made = folder.and_then(|folder| {
         let made = make_prefix(runner, &from, &folder, sequence, options);
         if made.is_err() {
@@ -231,16 +312,12 @@ fn make_for(
         }
         made
     });
-    let prefixes = &mut runner.snapshots().prefixes;
     Some(match made {
-        Ok(prefix) => Ok(prefixes.made(key, prefix)),
-        // Given up by the user, it says nothing.
-        Err(e) if options.to_end() => {
-            prefixes.set(key, State::Failed(before));
-            Err(e.to_string())
-        }
+        Ok(prefix) => Ok(making.made(prefix)),
         Err(e) => {
-            prefixes.set(key, State::Failed(before + 1));
+            if options.to_end() {
+                making.given_up();
+            }
             Err(e.to_string())
         }
     })
@@ -265,19 +342,33 @@ fn make_prefix(
         launcher: Some(from.launcher),
     };
     let mut product = RunProduct::default();
-    let (snapshot, midway) =
+    let (snapshot, mut midway) =
         runner.with_drive(&slot, &sequence, options, start, began, |drive| {
             let went = Flow::new(drive, &mut product).up_to(&sequence, count)?;
             let midway = went.map_err(why)?;
-            let snapshot = make::dump(&slot, drive.cluster, &from.criu, folder)?;
+            let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder)?;
+            // The wall clock jumped when it went on from there, and will once more: both together by no more than one may.
+            snapshot.made = from.made;
             Ok((snapshot, midway))
         })?;
     make::keep(&slot, folder, make::Events::Kept)?;
     slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
+    midway.met = met(&folder.join("shm"), runner, &midway);
     Ok(Prefix {
         snapshot,
         midway,
         served: AtomicU32::new(0),
+    })
+}
+
+/// A point has come since the last fault, on any node. A page that cannot be read has, for all we know, met one.
+fn met(shm: &Path, runner: &Runner, midway: &Midway) -> bool {
+    runner.shape.nodes().any(|node| {
+        let page = NodePage::open(&shm.join(format!("node-{node}.page")));
+        page.map_or(true, |page| {
+            let events = page.read_all().events;
+            events.iter().any(|e| e.interval == midway.interval())
+        })
     })
 }
 
@@ -315,20 +406,26 @@ mod tests {
     }
 
     #[test]
-    fn one_run_makes_it_and_two_failures_are_enough() {
+    fn one_run_makes_it_and_two_failures_are_enough_for_a_while() {
         let mut all = Prefixes::default();
         let key = Key::of(1, &sequence(&["a", "b"])).unwrap();
-        assert!(all.get(&key).is_none());
+        assert!(matches!(all.get(&key), Answer::None));
         assert_eq!(all.begin_to_make(&key), Some(0));
+        assert!(matches!(all.get(&key), Answer::Making));
         assert_eq!(all.begin_to_make(&key), None, "another run makes it");
-        all.set(&key, State::Failed(1));
-        assert!(all.get(&key).is_none());
+        all.set(&key, State::Failed(1, Instant::now()));
+        assert!(matches!(all.get(&key), Answer::None));
         assert_eq!(all.begin_to_make(&key), Some(1), "once more");
-        all.set(&key, State::Failed(2));
+        all.set(&key, State::Failed(2, Instant::now()));
         assert_eq!(all.begin_to_make(&key), None, "left alone");
         let other = Key::of(2, &sequence(&["a", "b"])).unwrap();
         assert_eq!(all.begin_to_make(&other), Some(0), "which is only its own");
-        all.failed(&other);
-        assert_eq!(all.begin_to_make(&other), Some(1));
+        let long_ago = Instant::now().checked_sub(PAUSE).unwrap();
+        all.set(&key, State::Failed(2, long_ago));
+        assert_eq!(all.begin_to_make(&key), Some(2), "after the pause");
+        all.set(&key, State::Failed(3, long_ago));
+        all.tidy();
+        assert_eq!(all.0.len(), 1, "and forgotten when nobody asks");
+        assert!(matches!(all.0[0].1, State::Making));
     }
 }

@@ -73,6 +73,13 @@ impl Queue {
         self.take(found)
     }
 
+    /// Of a seed run in memory: children to come can share its faults.
+    #[must_use]
+    pub fn shares_prefix(&self, seed: u64) -> bool {
+        let entry = self.entries.iter().find(|e| e.seed == seed);
+        entry.is_some_and(Entry::shares_prefix)
+    }
+
     fn find_among(&self, rand: &mut impl Rand, among: impl Fn(&Entry) -> bool) -> Option<Found> {
         let mut scores = self.scores();
         for (score, entry) in scores.iter_mut().zip(&self.entries) {
