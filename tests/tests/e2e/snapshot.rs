@@ -2,9 +2,20 @@
 
 use std::fs;
 use std::time::Duration;
-use warren_tests::{cluster, levels, ran_on, run, warren};
+use warren_tests::{Ran, cluster, levels, ran_on, run, warren};
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// So many sequences of the canary, started from snapshots; the folder that `out` is in, and how it ended.
+fn campaign(sequences: &str, more: &[&str]) -> (tempfile::TempDir, Ran) {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out").display().to_string();
+    let first = ["fuzz", "canary", "-o", &out, "-s", "3", "-E", sequences];
+    let then = ["--no-ui", "--snapshot", "require"];
+    let args = [&first[..], &then, more].concat();
+    let ran = run(warren(&args), 6 * MINUTE);
+    (dir, ran)
+}
 
 #[test]
 fn a_campaign_starts_from_snapshots_and_what_it_kept_replays_both_ways() {
@@ -14,22 +25,8 @@ fn a_campaign_starts_from_snapshots_and_what_it_kept_replays_both_ways() {
         return;
     }
     ran_on(1, "snapshots");
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("out").display().to_string();
-    let args = [
-        "fuzz",
-        "canary",
-        "-o",
-        &out,
-        "-s",
-        "3",
-        "-E",
-        "12",
-        "--no-ui",
-        "--snapshot",
-        "require",
-    ];
-    let ran = run(warren(&args), 5 * MINUTE).expect_code(0);
+    let (dir, ran) = campaign("12", &[]);
+    let ran = ran.expect_code(0);
     for number in 1..=3 {
         assert!(
             ran.out.contains(&format!("snapshot {number}/3: made in")),
@@ -71,24 +68,8 @@ fn children_of_one_run_begin_where_it_was_dumped_after_its_faults() {
         return;
     }
     ran_on(1, "prefix snapshots");
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("out").display().to_string();
-    let args = [
-        "fuzz",
-        "canary",
-        "-o",
-        &out,
-        "-s",
-        "3",
-        "-E",
-        "24",
-        "--no-ui",
-        "--snapshot",
-        "require",
-        "--cold-share",
-        "0",
-    ];
-    run(warren(&args), 6 * MINUTE);
+    // Whatever it found.
+    let (dir, _) = campaign("24", &["--cold-share", "0"]);
     let lines = fs::read_to_string(dir.path().join("out/default/runs.jsonl")).unwrap();
     let lines: Vec<serde_json::Value> = lines
         .lines()

@@ -2,7 +2,7 @@
 //! seed run as they were kept, in one by point, at one crash, reboots, cuts. Classes know no points: whoever takes a child reads its seed
 //! run's file and brings its classes along.
 
-use super::{Change, Entry, Pick, Queue, TakenFrom, Why};
+use super::{Change, Entry, Found, Pick, Queue, TakenFrom, Why};
 use crate::search::children::SeedClasses;
 use crate::search::rand::chance;
 use libafl_bolts::rands::Rand;
@@ -55,18 +55,11 @@ impl Queue {
             Some((j, _)) => TakenFrom::Next(j),
             None => TakenFrom::FirstRetry,
         };
-        let (seed, taken) = self.remove(entry, from)?;
-        self.changes.push(Change::Taken { entry, from });
-        Some(Pick {
-            seed,
-            key: taken.class.key,
-            recovery: taken.class.recovery,
-            occurrence: taken.occurrence,
-            occurrences: taken.class.occurrences,
-            tries: taken.tries,
-            free: taken.free,
-            why: Why::Oldest,
+        self.take(Found {
+            entry,
+            from,
             score: 0,
+            why: Why::Oldest,
         })
     }
 
