@@ -60,7 +60,7 @@ fn a_restored_tree_goes_on_where_it_was() {
         .launch(&[helper_spec(&slot, "talk", "talk 127.0.0.11:4000")])
         .unwrap();
     assert_eq!(first.launcher, second.launcher, "one tree");
-    wait_for("they talk", 5000 * MS, || numbers(&slot).len() > 5);
+    wait_for("they talk", || numbers(&slot).len() > 5);
     let tree: Vec<AtDump> = first
         .processes
         .iter()
@@ -83,9 +83,7 @@ fn a_restored_tree_goes_on_where_it_was() {
             fs::copy(kept.path().join(name), slot.root().join(name)).unwrap();
         }
         let processes = slot.restore(&criu, first.launcher, "", &tree).unwrap();
-        wait_for("they go on", 5000 * MS, || {
-            numbers(&slot).len() > before + 5
-        });
+        wait_for("they go on", || numbers(&slot).len() > before + 5);
         let all = numbers(&slot);
         // The very first stands behind what the test harness says.
         let expected: Vec<u64> = (1..=all.len() as u64).collect();
@@ -98,7 +96,7 @@ fn a_restored_tree_goes_on_where_it_was() {
             processes[0].pid_inside
         );
         let started = slot.spawn(&spec(&slot, "clocks", &["/bin/sh", "-c", &clocks]));
-        slot.wait_exit(&started.unwrap(), Instant::now() + 5000 * MS)
+        slot.wait_exit(&started.unwrap(), Instant::now() + PATIENCE)
             .unwrap()
             .unwrap();
         let text = output(&slot, "clocks");
@@ -108,7 +106,7 @@ fn a_restored_tree_goes_on_where_it_was() {
         // They are init's own now: their ends are told, ours and theirs.
         processes[0].kill();
         let exit = slot
-            .wait_exit(&processes[0], Instant::now() + 5000 * MS)
+            .wait_exit(&processes[0], Instant::now() + PATIENCE)
             .unwrap()
             .expect("killed");
         assert!(exit.by_us && exit.name == "echo");
@@ -116,7 +114,7 @@ fn a_restored_tree_goes_on_where_it_was() {
         let now = slot.now_ns();
         assert!((dumped_ns..=now).contains(&exit.t_ns), "the slot's clock");
         let exit = slot
-            .wait_exit(&processes[1], Instant::now() + 5000 * MS)
+            .wait_exit(&processes[1], Instant::now() + PATIENCE)
             .unwrap()
             .expect("its peer is gone, so it ends");
         assert!(!exit.by_us && exit.name == "talk" && exit.status.is_some());
@@ -136,9 +134,7 @@ fn a_restored_tree_goes_on_where_it_was() {
     let mut processes = slot
         .restore_to_dump(&criu, first.launcher, "", &tree)
         .unwrap();
-    wait_for("they go on", 5000 * MS, || {
-        numbers(&slot).len() > before + 5
-    });
+    wait_for("they go on", || numbers(&slot).len() > before + 5);
     let more = [
         spec(&slot, "late", &["/bin/sleep", "600"]),
         spec(&slot, "gone", &["/bin/sleep", "600"]),
@@ -147,7 +143,7 @@ fn a_restored_tree_goes_on_where_it_was() {
     assert_eq!(grown.launcher, first.launcher, "the same tree");
     let gone = grown.processes.pop().unwrap();
     assert!(gone.kill());
-    wait_for("it is killed", 5000 * MS, || gone.is_dead());
+    wait_for("it is killed", || gone.is_dead());
     assert!(slot.exits().is_empty(), "the launcher reaps");
     processes.extend(grown.processes);
     assert!(processes.iter().all(Process::stop));
@@ -169,14 +165,12 @@ fn a_restored_tree_goes_on_where_it_was() {
     std::thread::sleep(100 * MS);
     assert_eq!(numbers(&slot).len(), before, "they are still stopped");
     assert!(processes.iter().all(Process::go_on));
-    wait_for("they go on", 5000 * MS, || {
-        numbers(&slot).len() > before + 5
-    });
+    wait_for("they go on", || numbers(&slot).len() > before + 5);
     let all = numbers(&slot);
     let expected: Vec<u64> = (1..=all.len() as u64).collect();
     assert_eq!(all, expected, "nothing said twice, nothing lost");
     processes[2].kill();
-    let exit = slot.wait_exit(&processes[2], Instant::now() + 5000 * MS);
+    let exit = slot.wait_exit(&processes[2], Instant::now() + PATIENCE);
     assert!(exit.unwrap().is_some_and(|e| e.by_us && e.name == "late"));
     slot.close().unwrap();
 
