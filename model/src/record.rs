@@ -182,6 +182,8 @@ pub struct RunProduct {
     pub collected: Vec<(String, Vec<u8>)>,
     /// It began from a prefix snapshot.
     pub from_prefix: Option<FromPrefix>,
+    /// So many starts of nodes went on from parked JVMs.
+    pub unparked: u32,
 }
 
 impl RunProduct {

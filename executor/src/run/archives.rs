@@ -20,7 +20,7 @@ pub(super) struct Archives {
     pub workload: Option<PathBuf>,
 }
 
-fn place(prepared: &Prepared, what: &str) -> PathBuf {
+pub(super) fn place(prepared: &Prepared, what: &str) -> PathBuf {
     prepared.cache().join("archives").join(format!(
         "{}-{}-{what}.jsa",
         prepared.target().name,
@@ -50,13 +50,20 @@ impl Archives {
         prepared.jdk().feature_version < LOWEST_JAVA || marker(prepared).is_file()
     }
 
-    /// Dumps the archives from the class lists of nodes and workload. What cannot be dumped is left out: runs are slower then.
-    pub fn make(prepared: &Prepared, nodes: &[PathBuf], workload: &Path) -> std::io::Result<()> {
+    /// Dumps the archives from the class lists of nodes and workload, and keeps what parked JVMs do ahead of time, from the same lists and
+    /// the nodes' logs of compilations. What cannot be dumped is left out: runs are slower then.
+    pub fn make(
+        prepared: &Prepared,
+        nodes: &[PathBuf],
+        compiled: &[PathBuf],
+        workload: &Path,
+    ) -> std::io::Result<()> {
         let folder = prepared.cache().join("archives");
         std::fs::create_dir_all(&folder)?;
         let boot = prepared.agent().runtime.as_path();
         let mut said = String::new();
         let node_list = merged(nodes);
+        super::hot::keep(prepared, &node_list, compiled)?;
         let mut dump =
             |what: &str, list: &BTreeSet<String>, path: &[PathBuf], boot: Option<&Path>| {
                 if let Err(why) = dump(prepared, &place(prepared, what), list, path, boot) {

@@ -4,6 +4,7 @@ use super::archives::Archives;
 use super::boot::Boot;
 use super::commands::CLASS_LIST;
 use super::flow::{Flow, Went};
+use super::hot::COMPILED_LOG;
 use super::options::{RunError, RunOptions};
 use super::{Runner, Start};
 use crate::link::{NodeReading, occ_key};
@@ -57,15 +58,17 @@ fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> 
     // The nodes' own patience to come up, as much again for the clients to connect, and the idle time: a workload that hangs is told
     // by then.
     let patience = runner.prepared().target().ready.timeout;
+    let list_classes = !Archives::settled(runner.prepared());
     let options = RunOptions {
         limit: 2 * patience + 2 * IDLE + Duration::from_secs(5),
+        // What traffic loads and compiles belongs into the lists.
+        for_snapshot: list_classes,
         stop: asked.stop.clone(),
         progress: asked.progress.clone(),
         ..RunOptions::default()
     };
     let slot = runner.open_slot()?;
     let mut product = RunProduct::default();
-    let list_classes = !Archives::settled(runner.prepared());
     let start = match list_classes {
         true => Start::ListClasses,
         false => Start::Boot,
@@ -105,14 +108,13 @@ fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> 
             }
         }
         if list_classes {
-            let lists: Vec<PathBuf> = drive
-                .cluster
-                .nodes
-                .iter()
-                .map(|n| n.dir.join(CLASS_LIST))
-                .collect();
+            let of_nodes = |file: &str| -> Vec<PathBuf> {
+                let nodes = drive.cluster.nodes.iter();
+                nodes.map(|n| n.dir.join(file)).collect()
+            };
             let workload = slot.root().join("workload").join(CLASS_LIST);
-            Archives::make(runner.prepared(), &lists, &workload)
+            let (lists, compiled) = (of_nodes(CLASS_LIST), of_nodes(COMPILED_LOG));
+            Archives::make(runner.prepared(), &lists, &compiled, &workload)
                 .map_err(|e| RunError::io("keeping class archives in the cache", e))?;
         }
         Ok(stacks.into_iter().collect::<Vec<_>>())

@@ -11,7 +11,7 @@ use super::cuts::{CutEnded, CutNow};
 use super::memory::WORKLOAD_HEAP;
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
-use super::snapshots::Snapshot;
+use super::snapshots::{Parked, Snapshot};
 use super::{RunError, Start, image};
 use crate::link::{AgentConf, NodePage, RunPage, SharedPage, Word, WorkloadPage, write_agent_conf};
 use crate::prepare::Prepared;
@@ -20,7 +20,12 @@ use crate::target::NodeSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 use warren_model::{Incarnation, NodeName, StackId};
+
+/// How long a killed JVM may take to be reaped before the next one of its node is started another way.
+const GONE: Duration = Duration::from_millis(200);
 
 /// One node of the run.
 pub(super) struct Node {
@@ -76,6 +81,11 @@ pub(super) struct Cluster<'a> {
     pub machine_cuts: BTreeSet<usize>,
     /// Root of the tree, where everything was started, or restored, as one that is to be dumped.
     pub launcher: Option<i32>,
+    /// What nodes that start again go on from.
+    pub parked: Option<Arc<Parked>>,
+    /// Nodes that did, and why the first one that was to did not.
+    pub unparked: u32,
+    pub unpark_failed: Option<String>,
     archives: Archives,
     list_classes: bool,
     /// The state map is the agent's; held so that its file keeps its blocks.
@@ -140,7 +150,7 @@ impl<'a> Cluster<'a> {
             } else {
                 archives.nodes.as_ref()
             };
-            add_archive_flag(&mut argv, archive, &inside_dir, list_classes);
+            add_archive_flag(&mut argv, prepared, archive, &inside_dir, list_classes);
             nodes.push(Node {
                 spec: spec.clone(),
                 name,
@@ -171,6 +181,9 @@ impl<'a> Cluster<'a> {
             cuts_ended: Vec::new(),
             machine_cuts: BTreeSet::new(),
             launcher: None,
+            parked: None,
+            unparked: 0,
+            unpark_failed: None,
             archives,
             list_classes,
             _state_map: state_map,
@@ -359,7 +372,7 @@ impl<'a> Cluster<'a> {
         self.launcher.is_some() && all.chain(&self.workload).any(Process::is_dead)
     }
 
-    fn node_spec(&self, node: &Node) -> SpawnSpec {
+    pub fn node_spec(&self, node: &Node) -> SpawnSpec {
         SpawnSpec {
             name: node.name.to_string(),
             argv: node.argv.clone(),
@@ -401,12 +414,38 @@ impl<'a> Cluster<'a> {
         }
         let number = self.nodes[i].incarnation().saturating_add(1);
         self.workload_page.set_node(i, number, true);
-        let process = self
-            .slot
-            .spawn(&self.node_spec(&self.nodes[i]))
-            .map_err(|e| RunError::Slot(e.to_string()))?;
+        let process = match self.unpark(i) {
+            Some(process) => process,
+            None => self
+                .slot
+                .spawn(&self.node_spec(&self.nodes[i]))
+                .map_err(|e| RunError::Slot(e.to_string()))?,
+        };
         self.started(i, process);
         Ok(())
+    }
+
+    /// The node's parked JVM, going on. None where there is none or it cannot: that is said once, and costs nothing but time.
+    fn unpark(&mut self, i: usize) -> Option<Process> {
+        let parked = self.parked.as_ref().filter(|p| p.works())?;
+        let node = &self.nodes[i];
+        // The one before may have been parked too: its number must be free, and so it must have been reaped.
+        if let Some(before) = &node.process {
+            let until = std::time::Instant::now() + GONE;
+            self.slot.wait_exit(before, until).ok().flatten()?;
+        }
+        let restored = parked.go_on(self.slot, i, &node.inside_dir.join("stdout"));
+        match restored {
+            Ok(process) => {
+                self.unparked += 1;
+                Some(process)
+            }
+            Err(why) => {
+                let why = format!("no parked JVM: that of {} did not go on: {why}", node.name);
+                self.unpark_failed.get_or_insert(why);
+                None
+            }
+        }
     }
 
     fn started(&mut self, i: usize, process: Process) {
@@ -456,6 +495,7 @@ impl<'a> Cluster<'a> {
         argv.extend(jvm_flags(WORKLOAD_HEAP, &inside.join("workload")));
         add_archive_flag(
             &mut argv,
+            self.prepared,
             self.archives.workload.as_ref(),
             &inside.join("workload"),
             self.list_classes,

@@ -29,6 +29,7 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         .collect();
     let (trace, places) = merge_trace(&readings, target.dictionary.role_names());
     warnings(cluster, &readings, product);
+    product.unparked = cluster.unparked;
     product.coverage = cluster.coverage.copy(0, cluster.coverage.len());
     product.history = lines(
         &cluster.slot.root().join("history.jsonl"),
@@ -211,6 +212,7 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
             }
         }
     }
+    p.record.warnings.extend(cluster.unpark_failed.clone());
     for (text, nodes) in seen.into_iter().take(WARNINGS_MAX) {
         p.record.warnings.push(format!("{text} (on {nodes} nodes)"));
     }

@@ -74,21 +74,37 @@ pub(super) fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
     flags
 }
 
+/// First version that may map an archive elsewhere on purpose (to be harder to attack).
+const RELOCATES: u32 = 17;
+/// It does not.
+const IN_PLACE: [&str; 2] = [
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:ArchiveRelocationMode=0",
+];
+
 /// Name of the file that a JVM lists its classes in.
 pub(super) const CLASS_LIST: &str = "classes.lst";
 
-/// Maps the archive, or lists classes for one. Goes right after the program's name.
+/// Maps the archive, or lists classes for one, and what is compiled. Goes right after the program's name.
 pub(super) fn add_archive_flag(
     argv: &mut Vec<String>,
+    prepared: &Prepared,
     archive: Option<&PathBuf>,
     dir: &Path,
     list: bool,
 ) {
     if list {
         let file = dir.join(CLASS_LIST);
+        if let Some(flag) = super::hot::log_flag(prepared, dir) {
+            argv.insert(1, flag);
+        }
         argv.insert(1, format!("-XX:DumpLoadedClassList={}", file.display()));
     } else if let Some(a) = archive {
         argv.insert(1, format!("-XX:SharedArchiveFile={}", a.display()));
+        // Mapped where it was made for, its pages stay the file's: each JVM would write to all of them, and each dump hold them, else.
+        if (RELOCATES..).contains(&prepared.jdk().feature_version) {
+            argv.splice(1..1, IN_PLACE.map(str::to_owned));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod cuts;
 mod drive;
 mod ended;
 mod flow;
+mod hot;
 mod image;
 mod marks;
 mod memory;
@@ -43,7 +44,7 @@ use drive::Drive;
 use flow::{Begins, Flow};
 use midway::Midway;
 use prober::{Prober, StopOnDrop};
-use snapshots::{Prefix, Snapshot, Snapshots};
+use snapshots::{Parked, Prefix, Snapshot, Snapshots};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -71,6 +72,8 @@ pub struct RunnerConfig {
     pub background: Vec<StackId>,
     /// With it runs may start from a snapshot (level 1); without, all start cold.
     pub criu: Option<Criu>,
+    /// Nodes that start again in a run from a snapshot go on from parked JVMs (decision 0011).
+    pub parked: bool,
 }
 
 /// How the cluster of a run comes to be.
@@ -122,6 +125,7 @@ impl RunnerConfig {
             max_faults: 10,
             background: Vec::new(),
             criu: None,
+            parked: true,
         }
     }
 }
@@ -136,7 +140,12 @@ pub struct Runner {
     map_fills: AtomicBool,
     cuts: OnceLock<Result<(), String>>,
     snapshots: Mutex<Snapshots>,
+    /// Beside the lock of all snapshots: a run never waits for what another one makes.
+    parked: Mutex<HaveParked>,
 }
+
+/// The parked JVMs, or why there are none; nothing before they were asked for.
+type HaveParked = Option<Result<Arc<Parked>, String>>;
 
 impl Runner {
     /// A runner of a prepared target.
@@ -160,6 +169,7 @@ impl Runner {
             map_fills: AtomicBool::new(false),
             cuts: OnceLock::new(),
             snapshots: Mutex::default(),
+            parked: Mutex::default(),
         })
     }
 
@@ -247,7 +257,10 @@ impl Runner {
                 version: RECORD_VERSION,
                 seed: options.seed,
                 sequence: Some(sequence.clone()),
-                warnings: warning.into_iter().collect(),
+                warnings: warning
+                    .into_iter()
+                    .chain(restored.is_some().then(|| self.not_parked()).flatten())
+                    .collect(),
                 ..RunRecord::default()
             },
             // Of this size also when the slot is lost before anything was collected.
@@ -364,10 +377,21 @@ impl Runner {
         Ok(self.snapshots().get(self, number, options)?.map(drop))
     }
 
+    /// Why nodes that start again in runs from snapshots do not go on from parked JVMs, where that was tried.
+    #[must_use]
+    pub fn not_parked(&self) -> Option<String> {
+        match &*lock(&self.parked) {
+            Some(Err(why)) => Some(format!("no parked JVM: {why}")),
+            _ => None,
+        }
+    }
+
+    fn have_parked(&self, made: Result<Parked, String>) {
+        *lock(&self.parked) = Some(made.map(Arc::new));
+    }
+
     fn snapshots(&self) -> MutexGuard<'_, Snapshots> {
-        self.snapshots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.snapshots)
     }
 
     /// A cluster in the slot with its loop and its prober thread, for as long as `work` takes.
@@ -383,6 +407,10 @@ impl Runner {
         if matches!(start, Start::Boot | Start::ListClasses) {
             image::ensure(self, options)?;
         }
+        let alone = matches!(
+            start,
+            Start::Restored { launcher: None, .. } | Start::Midway { .. }
+        );
         let mut cluster = Cluster::new(
             &self.prepared,
             options,
@@ -391,6 +419,9 @@ impl Runner {
             &self.config.background,
             start,
         )?;
+        if alone && let Some(Ok(parked)) = &*lock(&self.parked) {
+            cluster.parked = Some(Arc::clone(parked));
+        }
         let questions = cluster.questions.clone();
         let prober = Arc::new(Prober::default());
         let limits = Limits {
@@ -477,6 +508,10 @@ fn refuse_kernel_faults(sequence: &FaultSequence, why: &str) -> Result<(), RunEr
         });
     }
     Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn ms(since: Instant) -> u64 {

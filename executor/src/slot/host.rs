@@ -210,10 +210,29 @@ impl Slot {
     /// # Errors
     /// [`SlotError::Refused`] when one of them cannot be started.
     pub fn launch(&self, specs: &[SpawnSpec]) -> Result<Launched, SlotError> {
+        self.launch_tree(specs, None)
+    }
+
+    /// Starts one process as a tree apart, to be dumped and then restored into other slots beside what they hold: its pids begin at
+    /// `first_pid`, which is to be far from all others there.
+    ///
+    /// # Errors
+    /// As [`Slot::launch`].
+    pub fn launch_apart(&self, spec: &SpawnSpec, first_pid: u32) -> Result<Launched, SlotError> {
+        self.launch_tree(std::slice::from_ref(spec), Some(first_pid))
+    }
+
+    fn launch_tree(
+        &self,
+        specs: &[SpawnSpec],
+        first_pid: Option<u32>,
+    ) -> Result<Launched, SlotError> {
         let doing = || format!("starting {} processes below a launcher", specs.len());
-        let reply = self
-            .ask(Request::Launch(specs.to_vec()), &doing, PATIENCE)?
-            .0;
+        let request = Request::Launch {
+            specs: specs.to_vec(),
+            first_pid,
+        };
+        let reply = self.ask(request, &doing, PATIENCE)?.0;
         let Reply::Launched {
             launcher,
             processes,
@@ -278,6 +297,41 @@ impl Slot {
         self.restore_tree(criu, launcher, images, processes, true)
     }
 
+    /// Restores a tree apart ([`Slot::launch_apart`]) beside what the slot holds: on the slot's clock (so its images are without
+    /// [`super::CLOCK_IMAGE`]), and writing to `stdout`, as seen inside, instead of the file it had when it was dumped.
+    ///
+    /// # Errors
+    /// As [`Slot::restore`], but nothing of the tree is left then, and the slot is as good as before.
+    pub fn restore_apart(
+        &self,
+        criu: &[String],
+        launcher: i32,
+        images: &str,
+        process: &AtDump,
+        stdout: &Path,
+    ) -> Result<Process, SlotError> {
+        let doing = || format!("restoring {}", process.name);
+        let request = Request::Restore {
+            criu: criu.to_vec(),
+            launcher,
+            images: images.to_owned(),
+            keep: false,
+            processes: vec![(process.pid_inside, process.name.clone())],
+            joins: Some(stdout.to_owned()),
+        };
+        let old = self.shared.lock().forget(process.pid_inside);
+        match self.ask(request, &doing, CRIU_PATIENCE) {
+            Ok((Reply::Restored { .. }, _)) => {
+                self.adopt(&process.name, process.pid_inside, process.spawned_ns)
+            }
+            Ok(_) => Err(odd(doing())),
+            Err(e) => {
+                self.shared.lock().recall(process.pid_inside, old);
+                Err(e)
+            }
+        }
+    }
+
     fn restore_tree(
         &self,
         criu: &[String],
@@ -296,6 +350,7 @@ impl Slot {
                 .iter()
                 .map(|p| (p.pid_inside, p.name.clone()))
                 .collect(),
+            joins: None,
         };
         let Reply::Restored { clock_offset } = self.ask(request, &doing, CRIU_PATIENCE)?.0 else {
             return Err(odd(doing()));

@@ -326,8 +326,8 @@ impl Init {
                 let stalls = self.stalls.take(now_ns());
                 self.reply(id, Ok(Reply::Stalls(stalls)))
             }
-            Request::Launch(specs) => {
-                let launched = self.trees.launch(&specs);
+            Request::Launch { specs, first_pid } => {
+                let launched = self.trees.launch(&specs, first_pid);
                 self.reply(id, launched)
             }
             Request::Dump {
@@ -344,7 +344,11 @@ impl Init {
                 images,
                 keep,
                 processes,
-            } => match self.trees.restore(&criu, launcher, &images, keep, id) {
+                joins,
+            } => match self
+                .trees
+                .restore(&criu, launcher, &images, keep, joins.as_deref(), id)
+            {
                 Ok(()) => {
                     // Before they exist: an end that comes early must find its name. A launcher that is kept reaps them itself.
                     if !keep {

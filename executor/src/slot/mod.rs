@@ -52,6 +52,7 @@ pub use launcher::slot_launcher_main;
 pub use level3::{SweepReport, sweep_level3};
 pub use levels::{LevelReport, best_level, detect_levels};
 pub use process::{AtDump, Process};
+pub use tree::CLOCK_IMAGE;
 pub use trial::try_snapshot;
 pub use types::{
     Cut, CutRules, Exit, Healed, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,

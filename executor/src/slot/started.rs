@@ -59,6 +59,20 @@ pub(super) struct State {
     pub lost: Option<String>,
 }
 
+impl State {
+    /// The number of a process that has ended comes again. What was known of the old one.
+    pub(super) fn forget(&mut self, pid: i32) -> (Option<Exit>, Option<Arc<AtomicBool>>) {
+        let mark = self.kills.insert(pid, Arc::default());
+        (self.known.remove(&pid), mark)
+    }
+
+    /// It did not come again.
+    pub(super) fn recall(&mut self, pid: i32, old: (Option<Exit>, Option<Arc<AtomicBool>>)) {
+        self.known.extend(old.0.map(|exit| (pid, exit)));
+        self.kills.extend(old.1.map(|mark| (pid, mark)));
+    }
+}
+
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // A poisoned lock holds a map that is whole between any two statements: go on.
@@ -79,8 +93,7 @@ impl Shared {
         match message {
             FromInit::Reply { id, result } => {
                 if let Ok(Reply::Spawned { pid, .. }) = &result {
-                    state.known.remove(pid); // the number of an older, reaped process
-                    state.kills.insert(*pid, Arc::default());
+                    state.forget(*pid);
                 }
                 if let Some(waiting) = state.waiting.remove(&id) {
                     let _ = waiting.send((result, fd)); // a caller that gave up is no error

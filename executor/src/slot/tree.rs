@@ -20,7 +20,9 @@ use super::namespaces::ROOT;
 use super::wire::Reply;
 
 /// Pids of a tree begin above this: a restore takes the same ones again, and slot init's own helpers must not have them.
-const FIRST_PID: &str = "1000";
+const FIRST_PID: u32 = 1000;
+/// The image of a tree's clock. Without it a restored tree has the clock of the slot.
+pub const CLOCK_IMAGE: &str = "timens-0.img";
 /// How long CRIU may take. On an image that is not whole it may wait for ever.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Below ROOT: CRIU's logs, the launcher's orders. Not part of a snapshot.
@@ -51,6 +53,8 @@ enum Wait {
     Restore {
         launcher: i32,
         keep: bool,
+        /// On the clock that there is.
+        joins: bool,
     },
     LauncherGone {
         clock_offset: i64,
@@ -78,12 +82,13 @@ impl Trees {
         }
     }
 
-    /// Starts processes below the launcher, and it first if it is not there.
-    pub fn launch(&mut self, specs: &[SpawnSpec]) -> Result<Reply, String> {
+    /// Starts processes below the launcher, and it first if it is not there; with `first_pid` below a launcher of their own.
+    pub fn launch(&mut self, specs: &[SpawnSpec], first_pid: Option<u32>) -> Result<Reply, String> {
         make_work()?;
-        let launcher = match self.launcher {
-            Some(launcher) => launcher,
-            None => *self.launcher.insert(start_launcher()?),
+        let launcher = match (first_pid, self.launcher) {
+            (Some(first), _) => start_launcher(first)?,
+            (None, Some(launcher)) => launcher,
+            (None, None) => *self.launcher.insert(start_launcher(FIRST_PID)?),
         };
         let io = |e: std::io::Error| format!("telling the launcher: {e}");
         let answer = answer_file();
@@ -122,9 +127,10 @@ impl Trees {
         images: &str,
         id: u64,
     ) -> Result<(), String> {
-        self.launcher = None;
+        self.launcher = self.launcher.filter(|of| *of != launcher);
         let tree = launcher.to_string();
-        let pid = self.start(criu, images, &["dump", "-t", &tree, "-o", "dump.log"])?;
+        let what = ["dump", "-t", &tree, "-o", "dump.log"];
+        let pid = self.start(criu, images, &what, None)?;
         self.wait(pid, id, Wait::Dump);
         Ok(())
     }
@@ -136,10 +142,18 @@ impl Trees {
         launcher: i32,
         images: &str,
         keep: bool,
+        joins: Option<&Path>,
         id: u64,
     ) -> Result<(), String> {
-        let pid = self.start(criu, images, &["restore", "-d", "-o", "restore.log"])?;
-        self.wait(pid, id, Wait::Restore { launcher, keep });
+        let what = ["restore", "-d", "-o", "restore.log"];
+        let pid = self.start(criu, images, &what, joins)?;
+        let joins = joins.is_some();
+        let wait = Wait::Restore {
+            launcher,
+            keep,
+            joins,
+        };
+        self.wait(pid, id, wait);
         Ok(())
     }
 
@@ -158,7 +172,14 @@ impl Trees {
         }
     }
 
-    fn start(&self, criu: &[String], below: &str, what: &[&str]) -> Result<i32, String> {
+    /// `in_place`: this file, opened anew, takes the place of the one of this name in the images, whatever its size was.
+    fn start(
+        &self,
+        criu: &[String],
+        below: &str,
+        what: &[&str],
+        in_place: Option<&Path>,
+    ) -> Result<i32, String> {
         let images = self
             .images
             .as_ref()
@@ -181,9 +202,24 @@ impl Trees {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // SAFETY: the closure makes one system call and allocates nothing.
+        let file = in_place.map(|path| {
+            let mut open = fs::OpenOptions::new();
+            let file = open.append(true).create(true).open(path);
+            file.map_err(|e| format!("opening {}: {e}", path.display()))
+        });
+        let file = file.transpose()?;
+        let fd = file.as_ref().map(AsRawFd::as_raw_fd);
+        if let (Some(path), Some(fd)) = (in_place, fd) {
+            // CRIU names files from the root on, without its slash.
+            let name = path.strip_prefix("/").unwrap_or(path).display();
+            command.arg("--inherit-fd").arg(format!("fd[{fd}]:{name}"));
+        }
+        // SAFETY: the closure makes two system calls and allocates nothing.
         unsafe {
-            command.pre_exec(move || keep_open(images));
+            command.pre_exec(move || {
+                fd.map_or(Ok(()), keep_open)?;
+                keep_open(images)
+            });
         }
         let child = command
             .spawn()
@@ -203,8 +239,16 @@ impl Trees {
         match wait {
             Wait::Dump if ok => Some((id, Ok(Reply::Dumped))),
             Wait::Dump => Some((id, Err(last_words("dump", status)))),
-            Wait::Restore { launcher, keep } if ok => {
-                let clock_offset = match join_clock(launcher) {
+            Wait::Restore {
+                launcher,
+                keep,
+                joins,
+            } if ok => {
+                let clock = match joins {
+                    true => same_clock(launcher),
+                    false => join_clock(launcher),
+                };
+                let clock_offset = match clock {
                     Ok(offset) => offset,
                     Err(why) => return Some((id, Err(why))),
                 };
@@ -230,9 +274,10 @@ fn make_work() -> Result<PathBuf, String> {
 }
 
 /// Its pid; it is reaped with everything else.
-fn start_launcher() -> Result<i32, String> {
+fn start_launcher(first_pid: u32) -> Result<i32, String> {
     let last = "/proc/sys/kernel/ns_last_pid";
-    fs::write(last, FIRST_PID).map_err(|e| format!("writing {FIRST_PID} to {last}: {e}"))?;
+    fs::write(last, first_pid.to_string())
+        .map_err(|e| format!("writing {first_pid} to {last}: {e}"))?;
     // By its name: through the link the program would be one of the machine's mounts, which no dump can name.
     let exe = fs::read_link("/proc/self/exe")
         .map_err(|e| format!("finding Warren's own program: {e}"))?;
@@ -276,6 +321,34 @@ fn join_clock(launcher: i32) -> Result<i64, String> {
     let place = format!("/proc/{launcher}/timens_offsets");
     let text = fs::read_to_string(&place).map_err(|e| format!("reading {place}: {e}"))?;
     offset_of(&text).ok_or_else(|| format!("{place}: no offset in `{}`", text.trim()))
+}
+
+/// A tree that joins must be on the clock that there is. One that is not is ended: its times would mean nothing. Nothing moves, so how
+/// far the clock is ahead is not asked.
+fn same_clock(launcher: i32) -> Result<i64, String> {
+    let of = |pid: &str| {
+        let place = format!("/proc/{pid}/ns/time");
+        fs::read_link(&place).map_err(|e| format!("reading {place}: {e}"))
+    };
+    let (theirs, ours) = (of(&launcher.to_string())?, of("self")?);
+    if theirs == ours {
+        return Ok(0);
+    }
+    for child in children_of(launcher).into_iter().chain([launcher]) {
+        let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
+    }
+    Err(format!(
+        "CRIU gave what it restored a clock of its own ({} beside {})",
+        theirs.display(),
+        ours.display()
+    ))
+}
+
+fn children_of(pid: i32) -> Vec<i32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|p| p.parse().ok())
+        .collect()
 }
 
 /// `monotonic <s> <ns>`, where ns are never negative.

@@ -5,6 +5,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -27,7 +28,7 @@ pub(super) struct Setup {
     pub shm_bytes: u64,
     pub try_cuts: bool,
     /// Level 3: where init appends the pids it spawned.
-    pub state_file: Option<std::path::PathBuf>,
+    pub state_file: Option<PathBuf>,
     /// A time namespace with CLOCK_MONOTONIC so many ns ahead. The folder of CRIU's images, if there is one, comes with this
     /// message as its descriptor.
     pub clock_offset: Option<i64>,
@@ -50,8 +51,12 @@ pub(super) enum Request {
     Cut(Vec<Cut>),
     Heals,
     Stalls,
-    /// Starts the launcher and, as its children, these processes: one tree, which CRIU can dump.
-    Launch(Vec<SpawnSpec>),
+    /// Starts the launcher and, as its children, these processes: one tree, which CRIU can dump. With `first_pid` a tree apart from
+    /// any other, whose pids begin there.
+    Launch {
+        specs: Vec<SpawnSpec>,
+        first_pid: Option<u32>,
+    },
     /// Dumps the tree below the launcher, which ends it, into this folder below that of the images.
     Dump {
         criu: Vec<String>,
@@ -65,6 +70,8 @@ pub(super) enum Request {
         images: String,
         keep: bool,
         processes: Vec<(i32, String)>,
+        /// It joins what the slot holds, on the slot's clock, with this file in the place of the only one it had open for writing.
+        joins: Option<PathBuf>,
     },
     /// The pidfd of a process that was launched or restored.
     Pidfd(i32),

@@ -38,6 +38,10 @@ pub struct RunLine<'a> {
     pub from_prefix: Option<usize>,
     /// Why all its faults had to happen in it although it was to begin from such a one.
     pub no_prefix: Option<&'a str>,
+    /// So many starts of nodes went on from parked JVMs.
+    pub unparked: u32,
+    /// Why one that was to did not.
+    pub no_parked: Option<&'a str>,
     pub asked: usize,
     pub injected: usize,
     pub reason: Option<&'a str>,
@@ -109,6 +113,8 @@ impl<'a> RunLine<'a> {
             cold: said(record, "started cold: "),
             from_prefix: None,
             no_prefix: said(record, "no prefix snapshot: "),
+            unparked: 0,
+            no_parked: said(record, "no parked JVM: "),
             asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
             injected: record.injected.len(),
             reason: not.map(|n| n.reason.as_str()),

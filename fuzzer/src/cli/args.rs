@@ -74,6 +74,9 @@ pub struct SetupArgs {
     /// Start runs from snapshots of the live cluster (CRIU; level 1): auto where that works, off, or require
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub snapshot: UseSnapshots,
+    /// In runs from snapshots, start nodes again from nothing and not from JVMs parked before their first line
+    #[arg(long)]
+    pub no_parked: bool,
     /// Instrument classes that match, instead of target.toml's `include` (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub include: Vec<String>,

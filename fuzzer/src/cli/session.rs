@@ -26,6 +26,7 @@ pub struct Session {
     pub level: Level,
     pub exe: PathBuf,
     snapshot: UseSnapshots,
+    parked: bool,
 }
 
 impl Session {
@@ -67,6 +68,7 @@ impl Session {
             level,
             exe,
             snapshot: args.snapshot,
+            parked: !args.no_parked,
         })
     }
 
@@ -87,7 +89,11 @@ impl Session {
             )),
         };
         match found {
-            Ok(criu) => runner.config_mut().criu = Some(criu),
+            Ok(criu) => {
+                let config = runner.config_mut();
+                config.criu = Some(criu);
+                config.parked = self.parked;
+            }
             Err(_) if stopped() => return Err(CliError::ended(ENDED)),
             Err(why) if self.snapshot == UseSnapshots::Require => {
                 return Err(CliError::setup(format!("--snapshot require: {why}")));
@@ -245,6 +251,9 @@ pub fn reproduce_flags(args: &SetupArgs) -> Vec<String> {
     }
     if args.snapshot == UseSnapshots::Off {
         flags.extend(["--snapshot".into(), "off".into()]);
+    }
+    if args.no_parked {
+        flags.push("--no-parked".into());
     }
     flags
 }

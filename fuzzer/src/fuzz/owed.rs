@@ -126,6 +126,7 @@ pub fn read(root: &Path) -> Result<Seen, FuzzError> {
             broken_lines: s.broken_lines.into_owned(),
             collected: s.collected.into_owned(),
             from_prefix: None,
+            unparked: 0,
         },
         judgement: s.judgement.into_owned(),
         failure: s.failure.into_owned(),

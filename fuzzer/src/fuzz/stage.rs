@@ -433,6 +433,7 @@ pub fn line<'a>(
     line.at_ms = session.clock.fuzz_ms();
     line.events = run.trace().events.len();
     line.from_prefix = run.product().from_prefix.map(|p| p.faults);
+    line.unparked = run.product().unparked;
     line.slots = edges_found(state);
     line.states = states_found(state);
     line.sequences = session.counts.sequences;

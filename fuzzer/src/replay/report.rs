@@ -158,6 +158,13 @@ pub fn run_text(head: &str, outcome: Outcome, p: &RunProduct, j: &Judgement) -> 
             from.faults, from.spared_ms
         );
     }
+    if p.unparked > 0 {
+        let _ = writeln!(
+            out,
+            "  {} starts of nodes went on from parked JVMs",
+            p.unparked
+        );
+    }
     for i in &r.injected {
         let _ = writeln!(
             out,

@@ -598,6 +598,7 @@ impl<'a> Run<'a> {
             broken_lines: Vec::new(),
             collected: Vec::new(),
             from_prefix: None,
+            unparked: 0,
         }
     }
 }

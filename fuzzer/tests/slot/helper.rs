@@ -25,6 +25,12 @@ pub fn run() {
             }
         }),
         "mute" => serve(arg, |_stream| std::thread::sleep(Duration::from_secs(600))),
+        "clock" => {
+            for n in 0.. {
+                println!("at {n} {}", warren_executor::slot::now_ns());
+                std::thread::sleep(20 * MS);
+            }
+        }
         "talk" => {
             let mut stream = TcpStream::connect(arg).unwrap();
             stream.set_nodelay(true).unwrap();

@@ -197,3 +197,78 @@ fn a_restored_tree_goes_on_where_it_was() {
     );
     slot.close().unwrap();
 }
+
+/// (number, time) that the helper `clock` said last in this file of the slot.
+fn last_clock(slot: &Slot, name: &str) -> Option<(u64, u64)> {
+    let text = output(slot, name);
+    // The last line may be half written.
+    let whole = text.rsplit_once('\n')?.0;
+    let line = whole
+        .lines()
+        .filter_map(|l| l.strip_prefix("at "))
+        .next_back()?;
+    let (n, t) = line.split_once(' ')?;
+    Some((n.parse().ok()?, t.parse().ok()?))
+}
+
+#[test]
+fn a_tree_apart_joins_other_slots_on_their_clock_again_and_again() {
+    let Some(criu) = criu() else { return };
+    let kept = tempfile::tempdir().unwrap();
+    let images = kept.path().join("img");
+    fs::create_dir_all(images.join("apart")).unwrap();
+    let mut config = SlotConfig::new(warren(), Level::Root).names(["n1"]);
+    config.images = Some(images.clone());
+    // Long ago, so that no slot's clock is behind it.
+    config.clock_offset = Some(5_000_000_000 - warren_executor::slot::now_ns() as i64);
+    let slot = Slot::open(&config).unwrap();
+    let helper = helper_spec(&slot, "clock", "clock -");
+    let apart = slot.launch_apart(&helper, 20_000).unwrap();
+    assert!(apart.launcher > 20_000 && apart.processes[0].pid_inside > apart.launcher);
+    wait_for("it counts", || {
+        last_clock(&slot, "clock").is_some_and(|(n, _)| n > 5)
+    });
+    let at_dump = AtDump::from(&apart.processes[0]);
+    slot.dump(&criu, apart.launcher, "apart").unwrap();
+    let (before, _) = last_clock(&slot, "clock").unwrap();
+    slot.close().unwrap();
+    fs::remove_file(
+        images
+            .join("apart")
+            .join(warren_executor::slot::CLOCK_IMAGE),
+    )
+    .unwrap();
+
+    config.clock_offset = Some(-1_000_000_000);
+    let slot = Slot::open(&config).unwrap();
+    let other = slot
+        .spawn(&spec(&slot, "other", &["/bin/sleep", "600"]))
+        .unwrap();
+    // Of another size than at the dump, which is no hindrance.
+    fs::write(slot.root().join("clock.out"), "what the one before said\n").unwrap();
+    let stdout = slot.inside_root().join("clock.out");
+    for round in 0..2 {
+        let asked = slot.now_ns();
+        let joined = slot
+            .restore_apart(&criu, apart.launcher, "apart", &at_dump, &stdout)
+            .unwrap();
+        wait_for("it goes on", || {
+            last_clock(&slot, "clock").is_some_and(|(n, t)| n > before && t > asked)
+        });
+        let (_, said) = last_clock(&slot, "clock").unwrap();
+        assert!(said <= slot.now_ns(), "round {round}: one clock");
+        // While it is there its number is taken.
+        let twice = slot.restore_apart(&criu, apart.launcher, "apart", &at_dump, &stdout);
+        let refused = twice.unwrap_err().to_string();
+        assert!(refused.contains("CRIU could not restore"), "{refused}");
+        assert!(!joined.is_dead() && !other.is_dead(), "round {round}");
+        assert!(joined.kill());
+        let exit = slot.wait_exit(&joined, Instant::now() + PATIENCE).unwrap();
+        assert!(
+            exit.is_some_and(|e| e.by_us && e.name == "clock"),
+            "round {round}"
+        );
+    }
+    assert!(output(&slot, "clock").starts_with("what the one before said\n"));
+    slot.close().unwrap();
+}

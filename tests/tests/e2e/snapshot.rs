@@ -87,6 +87,10 @@ fn children_of_one_run_begin_where_it_was_dumped_after_its_faults() {
         assert_eq!(l["role"], "fuzz", "{l:#}");
         assert_eq!(l["late_events"], 0, "{l:#}");
     }
+    // Nodes that started again went on from parked JVMs, but where a tree was to be dumped once more.
+    let unparked = |l: &&serde_json::Value| l["unparked"].as_u64() > Some(0);
+    assert!(lines.iter().any(|l| unparked(&l)), "{lines:#?}");
+    assert!(lines.iter().all(|l| l["no_parked"].is_null()), "{lines:#?}");
     // What a kept one came to shows from the prefix and without it.
     let kept = from_prefix
         .iter()

@@ -6,9 +6,11 @@
 
 pub(super) mod copy;
 mod make;
+pub(super) mod parked;
 pub(super) mod prefix;
 mod restore;
 
+pub(super) use parked::Parked;
 pub(super) use prefix::Prefix;
 pub(super) use restore::{Then, restore};
 
@@ -114,6 +116,8 @@ pub(super) struct Snapshots {
     made_with: Option<MadeWith>,
     troubles: BTreeMap<u8, Trouble>,
     folders: u64,
+    /// Parked JVMs are tried once.
+    parked: bool,
     /// Last in drop order: nobody uses its files then.
     keeper: Option<Slot>,
 }
@@ -165,6 +169,7 @@ impl Snapshots {
                 Ok(snapshot) => {
                     let snapshot = Arc::new(snapshot);
                     self.held.insert(number, Arc::clone(&snapshot));
+                    self.park(runner, criu, options);
                     return Ok(Ok(snapshot));
                 }
                 Err(e @ (RunError::AgentRefused { .. } | RunError::Template { .. })) => {
@@ -195,6 +200,24 @@ impl Snapshots {
             let _ = std::fs::remove_dir_all(&folder);
         }
         made
+    }
+
+    /// Parks the nodes' JVMs, unless that was tried before.
+    fn park(&mut self, runner: &Runner, criu: &Criu, options: &RunOptions) {
+        if self.parked || !runner.config.parked || too_little(free_memory()).is_some() {
+            return;
+        }
+        self.parked = true;
+        let made = self.new_folder(runner, "parked").and_then(|folder| {
+            let made = Parked::make(runner, criu, &folder, options);
+            if made.is_err() {
+                let _ = std::fs::remove_dir_all(&folder);
+            }
+            made
+        });
+        // One that was given up is tried again, by whoever is the next.
+        self.parked = made.is_ok() || !options.to_end();
+        runner.have_parked(made.map_err(|e| e.to_string()));
     }
 
     /// A folder in the keeper that nothing else has; not made yet.
@@ -262,6 +285,26 @@ fn sizes(folder: &Path) -> std::io::Result<BTreeMap<String, u64>> {
             Ok((name, entry.metadata()?.len()))
         })
         .collect()
+}
+
+/// These images are there, with all their bytes.
+///
+/// # Errors
+/// The first that is not, for people.
+fn whole(folder: &Path, images: &BTreeMap<String, u64>) -> Result<(), String> {
+    let there = sizes(folder).map_err(|e| format!("the images of the snapshot: {e}"))?;
+    match images
+        .iter()
+        .find(|(name, size)| there.get(*name) != Some(size))
+    {
+        None => Ok(()),
+        Some((name, size)) => {
+            let now = there
+                .get(name)
+                .map_or("is gone".into(), |n| format!("has {n}"));
+            Err(format!("image {name} of {size} bytes {now}"))
+        }
+    }
 }
 
 /// Too little memory for one more. This says nothing against the next time.

@@ -2,7 +2,7 @@
 //!
 //! Called at the start of a run. Whatever goes wrong here is a reason to start cold, never an error of the run.
 
-use super::{OWN_FILES, Snapshot, copy, sizes};
+use super::{OWN_FILES, Snapshot, copy, whole};
 use crate::slot::{CutRules, Process, Slot, SlotConfig, now_ns};
 
 /// What is to become of the restored processes.
@@ -41,18 +41,7 @@ pub(in crate::run) fn restore(
 
 /// A slot with the files of the snapshot.
 fn refill(snapshot: &Snapshot, mut config: SlotConfig) -> Result<Slot, String> {
-    let there = sizes(&snapshot.folder.join("img"))
-        .map_err(|e| format!("the images of the snapshot: {e}"))?;
-    if let Some((name, size)) = snapshot
-        .images
-        .iter()
-        .find(|(name, size)| there.get(*name) != Some(size))
-    {
-        let now = there
-            .get(name)
-            .map_or("is gone".into(), |n| format!("has {n}"));
-        return Err(format!("image {name} of {size} bytes {now}"));
-    }
+    whole(&snapshot.folder.join("img"), &snapshot.images)?;
     // Time stood still since the dump.
     let offset = i128::from(snapshot.dumped_ns) - i128::from(now_ns());
     config.clock_offset = Some(i64::try_from(offset).map_err(|e| e.to_string())?);

@@ -12,7 +12,8 @@ import warren.runtime.Link;
 
 /**
  * Start of the agent in a node: {@code -javaagent:agent.jar=<SHM>/agent.conf,<node>}. Maps the pages, changes the JRE's classes, and
- * registers the transformer of application classes unless every class path entry was instrumented before.
+ * registers the transformer of application classes unless every class path entry was instrumented before. In between it may be parked
+ * ({@link Park}): then everything that belongs to a run is read after it goes on.
  *
  * <p>Refuses to start the JVM when the pages cannot be mapped; a JRE hook that finds nothing to change is state 3 with its name.
  */
@@ -32,8 +33,18 @@ public final class Premain {
         }
         File file = new File(args.substring(0, comma));
         Conf conf = Conf.read(file);
+        boolean parked = Park.asked() && allInstrumented(conf);
+        String missing = null;
+        if (parked) {
+            // Changed first: what is compiled before its class changes is compiled for nothing. The hooks sleep until they are enabled.
+            missing = JreHooks.install(inst);
+            Park.park();
+            conf = Conf.read(file); // of the run it goes on in
+        }
         Link.start(file, conf, args.substring(comma + 1), Build.HASH);
-        String missing = JreHooks.install(inst);
+        if (!parked) {
+            missing = JreHooks.install(inst);
+        }
         if (missing != null) {
             Link.warn("refused: hook " + missing + " found nothing to change in Java " + System.getProperty("java.version"));
             Link.set(Link.AGENT_STATE, REFUSED);

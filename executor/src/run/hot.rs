@@ -1,0 +1,133 @@
+//! What a JVM of a target loads and compiles: read from the logs of one boot, kept in the cache, done ahead of time in JVMs that are
+//! parked (`snapshots/parked`, decision 0011).
+//!
+//! Called by the learning of background stacks and by the making of parked JVMs. It looks at names only; which overload was meant no
+//! log says, so all are taken.
+
+use crate::prepare::Prepared;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Name of the file that a JVM logs its compilations in.
+pub(super) const COMPILED_LOG: &str = "compiled.log";
+/// First version whose log says what is compiled.
+const LOWEST_JAVA: u32 = 11;
+
+/// The flag by which a JVM logs them, in this folder.
+pub(super) fn log_flag(prepared: &Prepared, dir: &Path) -> Option<String> {
+    (prepared.jdk().feature_version >= LOWEST_JAVA).then(|| {
+        format!(
+            "-Xlog:jit+compilation=debug:file={}",
+            dir.join(COMPILED_LOG).display()
+        )
+    })
+}
+
+fn place(prepared: &Prepared) -> PathBuf {
+    super::archives::place(prepared, "hot").with_extension("txt")
+}
+
+/// The list in the cache, if there is one.
+pub(super) fn find(prepared: &Prepared) -> Option<PathBuf> {
+    Some(place(prepared)).filter(|p| p.is_file())
+}
+
+/// Keeps the list of these classes and of what these logs say was compiled.
+///
+/// # Errors
+/// Writing it.
+pub(super) fn keep(
+    prepared: &Prepared,
+    classes: &BTreeSet<String>,
+    logs: &[PathBuf],
+) -> std::io::Result<()> {
+    let logs: Vec<String> = logs
+        .iter()
+        .map(|l| std::fs::read_to_string(l).unwrap_or_default())
+        .collect();
+    let file = place(prepared);
+    let part = file.with_extension(format!("part{}", std::process::id()));
+    std::fs::write(&part, list(classes, &logs))?;
+    std::fs::rename(&part, &file)
+}
+
+/// Lines `class` and `class method`, as the agent reads them. Classes come by the names of a class list, with slashes.
+fn list(classes: &BTreeSet<String>, logs: &[String]) -> String {
+    let plain = |c: &&String| !c.starts_with('@') && !c.contains("$$");
+    let mut lines: BTreeSet<String> = classes
+        .iter()
+        .filter(plain)
+        .map(|c| c.replace('/', "."))
+        .collect();
+    lines.extend(logs.iter().flat_map(|l| l.lines()).filter_map(compiled));
+    lines.into_iter().map(|l| l + "\n").collect()
+}
+
+/// `class method` of a line of a JVM's log of compilations, such as
+/// `[0.1s][debug][jit,compilation]  12  b  1  java.lang.String::hashCode (60 bytes)`. None for native methods, for what was made while
+/// the program ran, and for lines that say something else.
+fn compiled(line: &str) -> Option<String> {
+    let (before, after) = line.split_once("::")?;
+    let class = before.split_whitespace().next_back()?;
+    let (method, rest) = after.split_once(' ')?;
+    let size = rest.rsplit_once('(')?.1;
+    let counted = size.strip_suffix(" bytes)")?.parse::<u32>().is_ok();
+    let made_later = class.contains('/') || class.contains("$$") || class.contains("LambdaForm$");
+    (counted && !made_later && !method.is_empty() && method != "<clinit>")
+        .then(|| format!("{class} {method}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_log_are_methods() {
+        let table = [
+            (
+                "[0.046s][debug][jit,compilation]    1       1       java.lang.Object::<init> (1 bytes)",
+                Some("java.lang.Object <init>"),
+            ),
+            (
+                "[0.1s][debug][jit,compilation]   31   !   b  1       a.B$C::d (9 bytes)",
+                Some("a.B$C d"),
+            ),
+            (
+                "[0.1s][debug][jit,compilation]   32 %     1       a.B::loop @ 12 (99 bytes)",
+                Some("a.B loop"),
+            ),
+            (
+                "[0.1s][debug][jit,compilation]   33     n 0       java.lang.Object::hashCode (native)",
+                None,
+            ),
+            (
+                "[0.1s][debug][jit,compilation]   34       1       a.B$$Lambda$7/0x00000008000c1::run (4 bytes)",
+                None,
+            ),
+            (
+                "[0.1s][debug][jit,compilation]   35       1       java.lang.invoke.LambdaForm$MH/0x1::invoke (4 bytes)",
+                None,
+            ),
+            (
+                "[0.1s][debug][jit,compilation]   36       1       a.B::d (9 bytes)   made not entrant",
+                None,
+            ),
+            (
+                "[0.1s][debug][jit,compilation]   37       1       a.B::to",
+                None,
+            ),
+            ("", None),
+        ];
+        for (line, want) in table {
+            assert_eq!(compiled(line).as_deref(), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_each_class_and_method_once() {
+        let classes = ["a/B", "a/B$$Lambda$1", "@lambda-proxy a/B run"];
+        let classes = classes.into_iter().map(str::to_owned).collect();
+        let log = "[x]  1  1  a.B::c (3 bytes)\n[x]  2  1  a.B::c (7 bytes)\n".to_owned();
+        assert_eq!(list(&classes, &[log.clone(), log]), "a.B\na.B c\n");
+    }
+}

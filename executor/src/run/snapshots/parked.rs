@@ -1,0 +1,240 @@
+//! Parked JVMs: of each node one that was dumped before its program's first line, with its classes loaded and its hot methods compiled
+//! (decision 0011). A node that is started again in a restored run goes on from there instead of from nothing.
+//!
+//! Made once a runner, after its first snapshot; lies in the keeper. A JVM that cannot be restored so is started as usual by the
+//! caller. It decides nothing about when a node starts, and runs nothing of the target.
+
+use super::super::cluster::Cluster;
+use super::super::options::{RunError, RunOptions};
+use super::super::{Runner, Start, hot};
+use super::{place_of, sizes};
+use crate::setup::criu::Criu;
+use crate::slot::{AtDump, CLOCK_IMAGE, Launched, Process, Slot, now_ns};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Asks the agent to wait; holds the name of the list of what to do ahead of time.
+const ASKED: &str = ".park";
+/// The agent's word that it waits.
+const WAITS: &str = ".parked";
+/// Pids of parked JVMs are far above those of any run, so many apart for their threads.
+const FIRST_PID: u32 = 20_000;
+const PIDS_EACH: u32 = 100;
+/// The slot's clock when they are made: before that of any run that one may go on in, whose clock is the machine's or a little behind.
+const CLOCK: Duration = Duration::from_secs(10);
+/// How long a JVM may take until it waits, beside the target's own patience.
+const PATIENCE: Duration = Duration::from_secs(30);
+const TURN: Duration = Duration::from_millis(5);
+/// Restores that fail until none is tried any more.
+const MAX_FAILURES: u32 = 3;
+/// Let the JVM run methods compiled that nobody has called (HotSpot's test interface).
+const FLAGS: [&str; 2] = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"];
+
+/// The parked JVMs of a target's nodes.
+#[derive(Debug)]
+pub(in crate::run) struct Parked {
+    criu: Vec<String>,
+    /// In the keeper; gone with it at the latest.
+    folder: PathBuf,
+    nodes: Vec<One>,
+    failures: AtomicU32,
+}
+
+#[derive(Debug)]
+struct One {
+    folder: PathBuf,
+    images: BTreeMap<String, u64>,
+    launcher: i32,
+    process: AtDump,
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Parked {
+    /// Parks one JVM for each node, below this folder of the keeper.
+    ///
+    /// # Errors
+    /// With the node and what it said; nobody needs parked JVMs, so this ends nothing.
+    pub(super) fn make(
+        runner: &Runner,
+        criu: &Criu,
+        folder: &Path,
+        asked: &RunOptions,
+    ) -> Result<Self, RunError> {
+        let mut parked = Parked {
+            criu: criu.argv.clone(),
+            folder: folder.to_owned(),
+            nodes: Vec::new(),
+            failures: AtomicU32::new(0),
+        };
+        let mut config = runner.slot_config();
+        config.try_cuts = false;
+        config.clock_offset = Some(clock_offset(now_ns()));
+        config.images = Some(place_of(folder).0);
+        let slot = Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?;
+        let options = RunOptions {
+            stop: asked.stop.clone(),
+            give_up: asked.give_up.clone(),
+            ..RunOptions::default()
+        };
+        let cluster = Cluster::new(
+            &runner.prepared,
+            &options,
+            &slot,
+            runner.config.map_size,
+            &runner.config.background,
+            Start::Boot,
+        )?;
+        let list = hot::find(&runner.prepared).unwrap_or_default();
+        let launched = launch(&slot, &cluster, &list)?;
+        let until = Instant::now() + runner.prepared.target().ready.timeout + PATIENCE;
+        for (i, one) in launched.iter().enumerate() {
+            wait(&cluster, i, one, until)?;
+        }
+        for (i, one) in launched.iter().enumerate() {
+            let folder = folder.join(cluster.nodes[i].name.as_str());
+            parked.nodes.push(dump(&slot, &parked, one, &folder)?);
+        }
+        slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
+        Ok(parked)
+    }
+
+    /// The JVM of node `i` goes on in a slot whose folder of images is the keeper's, and writes to `stdout`, as seen inside.
+    ///
+    /// # Errors
+    /// The reason, for people. Nothing of the JVM is there then.
+    pub fn go_on(&self, slot: &Slot, i: usize, stdout: &Path) -> Result<Process, String> {
+        let one = &self.nodes[i];
+        let process = AtDump {
+            spawned_ns: slot.now_ns(),
+            ..one.process.clone()
+        };
+        let restored = super::whole(&one.folder.join("img"), &one.images).and_then(|()| {
+            let (_, images) = inside(&one.folder);
+            let done = slot.restore_apart(&self.criu, one.launcher, &images, &process, stdout);
+            done.map_err(|e| e.to_string())
+        });
+        match &restored {
+            Ok(_) => self.failures.store(0, Ordering::Relaxed),
+            Err(_) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        restored
+    }
+
+    /// Whether it is worth trying.
+    pub fn works(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) < MAX_FAILURES
+    }
+}
+
+/// So that the slot's clock says [`CLOCK`] when the machine's says `now` ns.
+fn clock_offset(now: u64) -> i64 {
+    let then = i64::try_from(CLOCK.as_nanos()).unwrap_or(i64::MAX);
+    (then - i64::try_from(now).unwrap_or(i64::MAX)).min(0)
+}
+
+/// (The keeper's root, where below it the images are) of the folder of one node, which is two below the root.
+fn inside(folder: &Path) -> (PathBuf, String) {
+    let all = folder.parent().unwrap_or(folder);
+    let (root, _) = place_of(all);
+    let name = |p: &Path| {
+        p.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    (root, format!("{}/{}/img", name(all), name(folder)))
+}
+
+/// Starts them all, each told to wait.
+fn launch(slot: &Slot, cluster: &Cluster<'_>, list: &Path) -> Result<Vec<Launched>, RunError> {
+    let mut all = Vec::new();
+    for (i, node) in cluster.nodes.iter().enumerate() {
+        let place = node.dir.join(ASKED);
+        std::fs::write(&place, format!("{}\n", list.display()))
+            .map_err(|e| RunError::io(format!("writing {}", place.display()), e))?;
+        let mut spec = cluster.node_spec(node);
+        spec.argv.splice(1..1, FLAGS.map(str::to_owned));
+        let first = FIRST_PID + PIDS_EACH * u32::try_from(i).unwrap_or(0);
+        let one = slot
+            .launch_apart(&spec, first)
+            .map_err(|e| RunError::Slot(e.to_string()))?;
+        all.push(one);
+    }
+    Ok(all)
+}
+
+/// Until the JVM of node `i` waits.
+fn wait(cluster: &Cluster<'_>, i: usize, one: &Launched, until: Instant) -> Result<(), RunError> {
+    let node = &cluster.nodes[i];
+    let waits = node.dir.join(WAITS);
+    while !waits.exists() {
+        let why = if one.processes.iter().any(Process::is_dead) {
+            "it ended"
+        } else if Instant::now() > until {
+            "it does not wait in time"
+        } else if cluster.options.to_end() {
+            "stopped"
+        } else {
+            std::thread::sleep(TURN);
+            continue;
+        };
+        let said = Cluster::tail(&node.dir.join("stdout"), 3);
+        let doing = format!("parking the JVM of {}", node.name);
+        return Err(RunError::io(
+            doing,
+            format!("{why}; its last lines: {said}"),
+        ));
+    }
+    Ok(())
+}
+
+fn dump(slot: &Slot, all: &Parked, one: &Launched, folder: &Path) -> Result<One, RunError> {
+    let doing = |e: std::io::Error| RunError::io("keeping a parked JVM", e);
+    let images = folder.join("img");
+    std::fs::create_dir_all(&images).map_err(doing)?;
+    let process = one
+        .processes
+        .first()
+        .map(AtDump::from)
+        .ok_or_else(|| RunError::io("keeping a parked JVM", "the launcher started none"))?;
+    slot.dump(&all.criu, one.launcher, &inside(folder).1)
+        .map_err(|e| RunError::Slot(e.to_string()))?;
+    // It joins a run, on that run's clock.
+    std::fs::remove_file(images.join(CLOCK_IMAGE)).map_err(doing)?;
+    Ok(One {
+        images: sizes(&images).map_err(doing)?,
+        folder: folder.to_owned(),
+        launcher: one.launcher,
+        process,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_they_are_made_on_is_before_any_runs() {
+        let s = 1_000_000_000;
+        assert_eq!(clock_offset(100 * s), -90_000_000_000);
+        assert_eq!(clock_offset(10 * s), 0);
+        assert_eq!(clock_offset(s), 0, "never ahead of the machine's");
+    }
+
+    #[test]
+    fn images_lie_two_below_the_keepers_root() {
+        assert_eq!(
+            inside(Path::new("/k/root/parked-3/zk1")),
+            (PathBuf::from("/k/root"), "parked-3/zk1/img".into())
+        );
+    }
+}
