@@ -1,7 +1,7 @@
 //! The agent's own tests on the JDKs that targets ask for and this machine may not have: 8, 11 and the newest with long support.
 //!
 //! `java_tests_pass` of the agent's package runs them on Maven's JDK and those beside it. Here Warren finds the others, or fetches them
-//! into the tests' cache (some 200 MB, half a minute, once), and the tests that start annotated targets run on those. A version that
+//! into the tests' cache (some 370 MB, half a minute, once), and the tests that start annotated targets run on those. A version that
 //! cannot be had is noted for the end of .ci/run; a test that fails on one that can be is a failure.
 
 use std::process::Command;
