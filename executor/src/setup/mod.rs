@@ -6,6 +6,7 @@
 pub mod cache;
 pub(crate) mod child;
 pub mod criu;
+mod debian;
 mod error;
 pub mod javac;
 pub mod jdk;
@@ -13,4 +14,4 @@ pub mod lock;
 pub mod maven;
 
 pub use child::{stop, stopped};
-pub use error::{NoCriu, SetupError};
+pub use error::{DebianError, NoCriu, NoFetch, SetupError};

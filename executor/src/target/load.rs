@@ -2,8 +2,9 @@
 
 use super::dict::Dictionary;
 use super::image::image;
-use super::section::{Origins, Section, TargetError, read_table};
+use super::section::{Origins, Section, TargetError, read_table, shown};
 use super::{EpochFile, Group, JarSource, Probe, Stable, Target, Workload};
+use crate::setup::jdk::JavaRange;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +14,18 @@ use warren_model::ExitRule;
 /// Deepest chain of `base`.
 const MAX_BASES: usize = 4;
 const SECTIONS: &str = "a file starts with [target], then [group.<name>], [ready], [workload]; see docs/target-toml.md";
+
+const JAVA: &str =
+    "write java = 8 (that version or any later one) or java = \"8..17\" (both ends included)";
+
+/// The versions of Java that the `java` key allows.
+fn java(value: &Value) -> Result<JavaRange, String> {
+    match value {
+        Value::Integer(n) => JavaRange::at_least(*n),
+        Value::String(text) => JavaRange::parse(text),
+        other => Err(format!("`{}` is a {}", shown(other), other.type_str())),
+    }
+}
 
 /// The `base` key of a description.
 pub(super) fn base_of(table: &Table) -> Option<&str> {
@@ -50,9 +63,8 @@ pub fn load_target(
     let name = t.string("name", "write name = \"mysystem\"")?;
     let default_version = t.string("version", "write version = \"1.0\"")?;
     let java = t
-        .opt_int("java", 8, 99)?
-        .and_then(|n| u32::try_from(n).ok())
-        .unwrap_or(8);
+        .opt_parsed("java", JAVA, java)?
+        .unwrap_or(JavaRange::from(8));
     let main = t.string("main", "write the main class of a node")?;
     let jars = match t
         .string("jars", "write jars = \"maven\" or \"sources\"")?

@@ -29,7 +29,7 @@ use warren_model::{ClusterShape, GroupShape, NodeName, Rules};
 pub enum JarSource {
     /// pom.xml and locks/<version>.lock.
     Maven,
-    /// src/**.java, compiled by the found JDK.
+    /// src/**.java, compiled here.
     Sources,
 }
 
@@ -44,8 +44,8 @@ pub struct Target {
     pub default_version: String,
     /// `--paper` took the paper's clock.
     pub paper: bool,
-    /// Lowest Java feature version.
-    pub java: u32,
+    /// The versions of Java it runs on; its programs are compiled for the lowest.
+    pub java: crate::setup::jdk::JavaRange,
     pub main: String,
     pub jars: JarSource,
     pub include: Vec<String>,

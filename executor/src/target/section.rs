@@ -130,6 +130,20 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A value with rules of its own: `parse` says what is wrong with it, `remedy` what to write.
+    pub fn opt_parsed<T>(
+        &mut self,
+        key: &'static str,
+        remedy: &str,
+        parse: impl FnOnce(&Value) -> Result<T, String>,
+    ) -> Result<Option<T>, TargetError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let wrong = |problem| self.wrong(key, problem, remedy);
+        parse(&value).map(Some).map_err(wrong)
+    }
+
     pub fn opt_string(&mut self, key: &'static str) -> Result<Option<String>, TargetError> {
         self.typed(key, &format!("{key} = \"…\""), |v| {
             v.as_str().map(str::to_owned)
@@ -332,7 +346,7 @@ impl<'a> Section<'a> {
 }
 
 /// A value as one short line.
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     let text = match value {
         Value::String(s) => s.clone(),
         other => other.to_string().replace('\n', " "),

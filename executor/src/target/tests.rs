@@ -1,5 +1,7 @@
 //! target.toml: what is read, and that every refusal names file, key, value and remedy.
 
+mod java;
+
 use super::*;
 use std::fs;
 
@@ -234,15 +236,15 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "java = 8",
             "java = \"8\"",
             "target.java",
-            "`8` is a string",
-            "whole number",
+            "`8` is no range",
+            "\"8..17\"",
         ),
         (
             "java = 8",
             "java = 7",
             "target.java",
             "7 is out of range",
-            "from 8",
+            "java = 8",
         ),
         (
             "include = [\"toy.**\"]",

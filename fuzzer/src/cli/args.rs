@@ -41,6 +41,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// List the targets
     Targets(TargetsArgs),
+    /// Show the JDKs there are, or fetch one into Warren's cache
+    Jdk(JdkArgs),
     /// Print a finding, or all findings of a campaign, as text or Markdown
     Report(ReportArgs),
     /// Sum up the instances of a campaign: alive or dead, runs, coverage, findings
@@ -62,7 +64,7 @@ pub struct SetupArgs {
     /// Use the paper's clocks ([paper] in target.toml) instead of the short ones
     #[arg(long)]
     pub paper: bool,
-    /// JDK to run the target with (default: JAVA_HOME, else java on PATH)
+    /// JDK to run the target with (default: JAVA_HOME, java on PATH or an installed one, whichever first fits; else one is fetched)
     #[arg(long, value_name = "HOME")]
     pub java: Option<PathBuf>,
     /// Folder of the targets (default: ./targets, else the source folder known at build)
@@ -255,7 +257,7 @@ pub struct CminArgs {
 /// `warren doctor`.
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
-    /// JDK to look at (default: JAVA_HOME, else java on PATH)
+    /// JDK to look at (default: what a target would run on)
     #[arg(long, value_name = "HOME")]
     pub java: Option<PathBuf>,
 }
@@ -266,6 +268,26 @@ pub struct TargetsArgs {
     /// Folder of the targets (default: ./targets, else the source folder known at build)
     #[arg(long, value_name = "DIR")]
     pub targets: Option<PathBuf>,
+}
+
+/// `warren jdk`.
+#[derive(Clone, Debug, Args)]
+pub struct JdkArgs {
+    #[command(subcommand)]
+    pub command: JdkCommand,
+}
+
+/// The verbs of `warren jdk`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum JdkCommand {
+    /// List the JDKs that were found, and the versions that can be fetched
+    List,
+    /// Fetch these versions where the cache does not have them, and print their folders
+    Get {
+        /// 8, 11, 17, 21 or 25
+        #[arg(required = true, value_name = "VERSION", value_parser = clap::value_parser!(u32).range(8..))]
+        versions: Vec<u32>,
+    },
 }
 
 /// `warren bench`.
@@ -368,7 +390,7 @@ mod tests {
         assert!(!all.contains("__slot"), "help speaks of `__slot`");
         for there in [
             "fuzz", "replay", "tmin", "cmin", "doctor", "targets", "bench", "report", "whatsup",
-            "plot", "compare",
+            "plot", "compare", "jdk",
         ] {
             assert!(all.contains(there), "help does not speak of `{there}`");
         }

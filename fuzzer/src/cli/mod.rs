@@ -9,7 +9,8 @@ pub mod session;
 pub mod signals;
 
 use crate::{
-    bench, cmin, compare, doctor, fuzz_cmd, plot, replay, report, seeds, targets_cmd, tmin, whatsup,
+    bench, cmin, compare, doctor, fuzz_cmd, jdk_cmd, plot, replay, report, seeds, targets_cmd,
+    tmin, whatsup,
 };
 use args::{Cli, Command, SeedCommand};
 use clap::Parser;
@@ -52,6 +53,7 @@ fn dispatch(command: &Command) -> Result<Exit, CliError> {
         Command::Cmin(args) => cmin::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Targets(args) => targets_cmd::run(args),
+        Command::Jdk(args) => jdk_cmd::run(args),
         Command::Report(args) => report::run(args),
         Command::Whatsup(args) => whatsup::run(args),
         Command::Plot(args) => plot::run(args),

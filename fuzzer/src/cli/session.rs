@@ -50,6 +50,7 @@ impl Session {
         );
         let options = PrepareOptions {
             jdk: args.java.clone(),
+            say: Some(|line| eprintln!("warren: {line}")),
             ..PrepareOptions::default()
         };
         let prepared = Prepared::new(target, &options).map_err(|e| {
@@ -78,13 +79,18 @@ impl Session {
     /// # Errors
     /// Exit 1.
     pub fn use_snapshots(&self, runner: &mut Runner) -> Result<(), CliError> {
-        let found = match (self.snapshot, self.level) {
-            (UseSnapshots::Off, _) => return Ok(()),
-            (_, Level::Root) => {
+        let found = match (
+            self.snapshot,
+            self.level,
+            self.prepared.jdk().not_restorable(),
+        ) {
+            (UseSnapshots::Off, ..) => return Ok(()),
+            (_, Level::Root, Some(why)) => Err(why),
+            (_, Level::Root, None) => {
                 let say = |line: &str| eprintln!("warren: {line}");
                 self.criu(&say).map_err(|e| e.to_string())
             }
-            (_, level) => Err(format!(
+            (_, level, _) => Err(format!(
                 "snapshots need isolation level 1 (root), this is {level}"
             )),
         };

@@ -8,9 +8,12 @@ use check::{Check, State, memory, setting, text};
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::process::Command;
-use warren_executor::setup::{cache, criu, jdk};
+use warren_executor::setup::jdk::{
+    self, Candidate, Choice, JavaRange, Jdk, OFFERED, choose, to_fetch,
+};
+use warren_executor::setup::{cache, criu};
 use warren_executor::slot::{Level, LevelReport, detect_levels, try_snapshot};
-use warren_executor::target::list_targets;
+use warren_executor::target::{list_targets, load_target};
 
 /// Runs the verb: exit 0 unless nothing can run.
 ///
@@ -22,8 +25,8 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     let levels = detect_levels(&exe);
     let mut checks = isolation(&levels);
     let java = java(args.java.as_deref());
-    let able = levels.iter().any(|l| l.ok) && java.state == State::Ok;
-    checks.push(java);
+    let able = levels.iter().any(|l| l.ok) && java[0].state == State::Ok;
+    checks.extend(java);
     checks.push(maven());
     checks.push(cache_folder());
     checks.push(snapshots(&exe, &levels));
@@ -100,24 +103,72 @@ fn isolation(levels: &[LevelReport]) -> Vec<Check> {
     checks
 }
 
-/// The JDK that runs targets and compiles their programs.
-fn java(named: Option<&Path>) -> Check {
-    match jdk::find(8, named) {
-        Ok(j) => {
-            let found = format!("{} in {}", j.full_version, j.home.display());
-            match &j.javac {
-                None => Check::missing(
-                    "JDK",
-                    format!("{found}, without javac"),
-                    "targets cannot be compiled: install the full JDK",
-                ),
-                Some(_) if j.feature_version < 17 => Check::ok("JDK", found)
-                    .but("building Warren wants 17 or later; targets run on this one"),
-                Some(_) => Check::ok("JDK", found),
+/// The JDK that runs most targets and compiles their programs; then the targets that run on another one.
+fn java(named: Option<&Path>) -> Vec<Check> {
+    let all = cache::dir().and_then(|cache| jdk::all(named, &cache));
+    let all = match all {
+        Ok(all) => all,
+        Err(e) => return vec![Check::missing("JDK", e.to_string(), "no target can run")],
+    };
+    let needs: Vec<(String, JavaRange)> = list_targets(None)
+        .into_iter()
+        .filter_map(|t| {
+            let target = load_target(&t.folder, None, false, &[]).ok()?;
+            Some((t.name, target.java))
+        })
+        .collect();
+    jdks(&all, &needs)
+}
+
+fn jdks(all: &[Candidate], needs: &[(String, JavaRange)]) -> Vec<Check> {
+    let shown = |jdk: &Jdk| format!("{} in {}", jdk.full_version, jdk.home.display());
+    let usual = match choose(JavaRange::from(8), all) {
+        Choice::Take { jdk, .. } => jdk,
+        Choice::TooOld(jdk) => {
+            let follows = "no target runs on it: name another with --java, or leave it out";
+            return vec![Check::missing("JDK", shown(jdk), follows)];
+        }
+        Choice::Nothing => {
+            let follows = "install a full JDK 17 or later; `warren jdk get 8` fetches one that can do with old targets";
+            return vec![Check::missing("JDK", "none that fits a target", follows)];
+        }
+    };
+    let mut checks = vec![if all.iter().all(|c| c.jdk.javac.is_none()) {
+        Check::missing(
+            "JDK",
+            format!("{}, without javac", shown(usual)),
+            "targets cannot be compiled: install the full JDK",
+        )
+    } else if usual.feature_version < 17 {
+        Check::ok("JDK", shown(usual))
+            .but("building Warren wants 17 or later; targets run on this one")
+    } else {
+        Check::ok("JDK", shown(usual))
+    }];
+    for (name, need) in needs {
+        let title = format!("JDK of {name}");
+        match choose(*need, all) {
+            Choice::Take { jdk, .. } if jdk == usual => {}
+            Choice::Take { jdk, .. } => {
+                checks.push(Check::ok(&title, format!("{} (needs {need})", shown(jdk))));
+            }
+            Choice::TooOld(_) | Choice::Nothing => {
+                let follows = match to_fetch(*need, &OFFERED) {
+                    Some(v) => {
+                        format!("`warren fuzz {name}` fetches Java {v}; now: warren jdk get {v}")
+                    }
+                    None => "install it where JDKs are looked for, or name its folder with --java"
+                        .into(),
+                };
+                checks.push(Check::missing(
+                    &title,
+                    format!("needs {need}: none here"),
+                    follows,
+                ));
             }
         }
-        Err(e) => Check::missing("JDK", e.to_string(), "no target can run"),
     }
+    checks
 }
 
 fn maven() -> Check {
@@ -299,6 +350,36 @@ fn free_mib(path: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_with_another_jdk_has_a_line_of_its_own() {
+        let jdk = |place, version: u32| Candidate {
+            place,
+            jdk: Jdk {
+                home: format!("/{version}").into(),
+                feature_version: version,
+                full_version: version.to_string(),
+                java: "/java".into(),
+                javac: Some("/javac".into()),
+            },
+        };
+        let need = |name: &str, range| (name.to_owned(), JavaRange::parse(range).unwrap());
+        let needs = [need("a", "8.."), need("b", "8..11"), need("c", "21..21")];
+        let all = [jdk(jdk::Place::Path, 17), jdk(jdk::Place::Cache, 11)];
+        let checks = jdks(&all, &needs);
+        let lines: Vec<String> = checks
+            .iter()
+            .map(|c| format!("{:?} {} {} {}", c.state, c.name, c.found, c.follows))
+            .collect();
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert_eq!(lines[0], "Ok JDK 17 in /17 ");
+        assert_eq!(lines[1], "Ok JDK of b 11 in /11 (needs 8 to 11) ");
+        assert!(
+            lines[2].contains("needs 21: none here") && lines[2].contains("warren jdk get 21"),
+            "{lines:?}"
+        );
+        assert_eq!(jdks(&[], &needs)[0].state, State::Missing);
+    }
 
     #[test]
     fn each_level_has_a_line_and_the_best_one_tells_of_cuts() {

@@ -5,20 +5,18 @@ use nix::sys::signal::Signal;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use warren_executor::setup::jdk;
 use warren_tests::{cluster, descendants, eventually, kill, run, still_alive, text_of, warren};
 
-/// A folder that answers as a JDK of that version would, with or without a compiler.
-fn jdk(dir: &Path, version: &str, javac: bool) -> String {
-    let home = dir.join(format!("jdk-{version}-{javac}"));
+/// A folder that answers as a JDK of that version would.
+fn fake_jdk(dir: &Path, version: &str) -> String {
+    let home = dir.join(format!("jdk-{version}"));
     std::fs::create_dir_all(home.join("bin")).unwrap();
     let script = format!(
         "#!/bin/sh\ncat >&2 <<END\n    java.home = {}\n    java.specification.version = {version}\n    java.runtime.version = {version}.0_80\nEND\n",
         home.display()
     );
     program(&home.join("bin/java"), &script);
-    if javac {
-        program(&home.join("bin/javac"), "#!/bin/sh\nexit 1\n");
-    }
     home.display().to_string()
 }
 
@@ -36,34 +34,57 @@ fn which(name: &str) -> PathBuf {
 
 /// No JDK at all needs an empty /usr/lib/jvm: tests/bad-days.sh.
 #[test]
-fn a_jdk_that_is_none_too_old_or_without_compiler() {
+fn a_jdk_that_is_none_or_too_old() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
-    let (old, runtime) = (jdk(d, "1.7", true), jdk(d, "1.8", false));
+    let old = fake_jdk(d, "1.7");
     let absent = d.join("absent").display().to_string();
-    let table: [(&str, &[&str]); 3] = [
-        (
-            &absent,
-            &[&absent, "no JDK", "bin/java", "--java or JAVA_HOME"],
-        ),
-        (
-            &old,
-            &["Java 8 or later", "found only 7 in", &old, "newer JDK"],
-        ),
-        (&runtime, &[&runtime, "(Java 8) has no javac", "full JDK"]),
-    ];
-    for (home, parts) in table {
-        let mut by_environment = fuzz(d, "canary", &[]);
-        // A cache of its own: a compiled canary in the shared one would need no compiler.
-        by_environment
-            .env("JAVA_HOME", home)
-            .env("WARREN_CACHE", d.join("cache"));
-        refused(by_environment, 1, parts);
-        let mut by_flag = fuzz(d, "canary", &["--java", home]);
-        by_flag.env("WARREN_CACHE", d.join("cache"));
-        refused(by_flag, 1, parts);
+    let none = [&absent, "no JDK", "bin/java", "--java or JAVA_HOME"];
+    let mut by_environment = fuzz(d, "canary", &[]);
+    by_environment.env("JAVA_HOME", &absent);
+    refused(by_environment, 1, &none);
+    refused(fuzz(d, "canary", &["--java", &absent]), 1, &none);
+    let too_old = ["Java 8 or later", "found only 7 in", &old, "newer JDK"];
+    refused(fuzz(d, "canary", &["--java", &old]), 1, &too_old);
+    nothing_made(d);
+}
+
+/// No JDK here fits the target: nobody offers that version, or there is neither pip nor apt-get to fetch it with.
+#[test]
+fn no_jdk_fits_and_none_can_be_fetched() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let (bare, cache) = (d.join("bin"), d.join("cache"));
+    std::fs::create_dir_all(&bare).unwrap();
+    symlink(
+        std::fs::canonicalize(which("java")).unwrap(),
+        bare.join("java"),
+    )
+    .unwrap();
+    let here = jdk::all(None, &cache).unwrap();
+    let mut cases = vec![(98, "Warren fetches only Java 8, 11, 17, 21, 25")];
+    let has = |v: &u32| here.iter().any(|c| c.jdk.feature_version == *v);
+    let absent = [21, 17, 25].into_iter().find(|v| !has(v));
+    cases.extend(absent.map(|v| (v, "pip cannot be started")));
+    let target = d.join("targets/future");
+    std::fs::create_dir_all(&target).unwrap();
+    let canary = warren_tests::root().join("targets/canary");
+    for (version, why) in cases {
+        let text = format!(
+            "base = \"{}\"\n[target]\nname = \"future\"\njava = \"{version}..{version}\"\n",
+            canary.display()
+        );
+        std::fs::write(target.join("target.toml"), text).unwrap();
+        let targets = d.join("targets").display().to_string();
+        let mut c = fuzz(d, "future", &["--targets", &targets]);
+        c.env("PATH", &bare).env("WARREN_CACHE", &cache);
+        let needs = format!("the target needs Java {version}; found ");
+        let parts = [&needs, "none could be fetched", why, "with --java"];
+        refused(c, 1, &parts);
     }
     nothing_made(d);
+    let left = std::fs::read_dir(cache.join("tmp")).into_iter().flatten();
+    assert_eq!(left.count(), 0, "scratch folders stay");
 }
 
 #[test]

@@ -2,40 +2,41 @@
 //!
 //! Called under the cache's lock when there is no CRIU that works. Needs apt-get and dpkg-deb on PATH.
 
-use super::apt::Apt;
-use super::sources::{configured, shown};
-use super::tool::{run, tail};
 use super::version::new_enough;
 use super::{Criu, argv_in, ask};
 use crate::setup::cache;
+use crate::setup::debian::{Debian, weight};
 use crate::setup::error::{NoCriu, SetupError};
 use std::env;
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 pub(super) fn fetch(cache: &Path, say: &dyn Fn(&str)) -> Result<Criu, SetupError> {
-    // First what costs nothing: without these there is nothing to be made.
-    for tool in ["apt-get", "dpkg-deb"] {
-        run(tool, Command::new(tool).arg("--version"))?;
-    }
-    let arch = run("dpkg", Command::new("dpkg").arg("--print-architecture"))?;
-    let arch = String::from_utf8_lossy(&arch.stdout).trim().to_string();
-    let mirrors = configured()?;
+    fetch_packages(cache, say).map_err(|e| match e {
+        SetupError::Debian { source } => NoCriu::from(source).into(),
+        other => other,
+    })
+}
+
+fn fetch_packages(cache: &Path, say: &dyn Fn(&str)) -> Result<Criu, SetupError> {
     let scratch = cache::scratch(cache)?;
-    let apt = Apt::prepare(scratch.path(), &arch)?;
-
-    let mirror = apt.update(&mirrors, say)?;
-    let packages = apt.closure(&mirror, &arch)?;
-    say(&format!("downloading {} packages", packages.len()));
-    let mut download = vec!["download"];
-    download.extend(packages.iter().map(|(name, _)| name.as_str()));
-    apt.run("downloading", &mirror, &download)?;
-
-    let root = scratch.path().join("root");
-    unpack(&scratch.path().join("debs"), &root)?;
+    let debian = Debian::open(scratch.path(), "CRIU (some 20 MB)", say)?;
+    let none = || NoCriu::NotInSuite {
+        mirror: debian.mirror(),
+        arch: debian.arch.clone(),
+    };
+    let packages = debian.closure("criu")?.ok_or_else(none)?;
+    let found = packages.iter().find(|(name, _)| name == "criu");
+    let found = found.map_or("", |(_, version)| version);
+    if !new_enough(found) {
+        return Err(SetupError::from(NoCriu::TooOld {
+            mirror: debian.mirror(),
+            found: found.into(),
+        }));
+    }
+    let names: Vec<&str> = packages.iter().map(|(name, _)| name.as_str()).collect();
+    let root = debian.unpacked(&names, say)?;
     let bad = |said: String| {
-        let mirror = shown(&mirror);
+        let mirror = debian.mirror();
         SetupError::from(NoCriu::BadCopy { mirror, said })
     };
     let strange = || bad("the packages have no criu or no ld.so where they were looked for".into());
@@ -56,43 +57,4 @@ pub(super) fn fetch(cache: &Path, say: &dyn Fn(&str)) -> Result<Criu, SetupError
         argv: argv_in(&place).ok_or_else(strange)?,
         ..made
     })
-}
-
-/// Every package into one tree, without what a running CRIU never opens.
-fn unpack(debs: &Path, root: &Path) -> Result<(), SetupError> {
-    let files = fs::read_dir(debs).map_err(SetupError::cache("reading", debs))?;
-    for file in files.flatten().map(|f| f.path()) {
-        if file.extension().is_none_or(|e| e != "deb") {
-            continue;
-        }
-        let mut dpkg = Command::new("dpkg-deb");
-        let done = run("dpkg-deb", dpkg.arg("-x").arg(&file).arg(root))?;
-        if !done.status.success() {
-            return Err(SetupError::from(NoCriu::Unpack {
-                package: file.file_name().unwrap_or_default().display().to_string(),
-                said: tail(&done.stderr),
-            }));
-        }
-    }
-    // Texts, and the tables of character sets.
-    let mut idle = vec![root.join("usr/share")];
-    for lib in ["usr/lib", "lib"] {
-        let folders = fs::read_dir(root.join(lib)).into_iter().flatten().flatten();
-        idle.extend(folders.map(|f| f.path().join("gconv")));
-    }
-    for folder in idle.iter().filter(|f| f.is_dir()) {
-        fs::remove_dir_all(folder).map_err(SetupError::cache("removing", folder))?;
-    }
-    Ok(())
-}
-
-fn weight(path: &Path) -> u64 {
-    match fs::symlink_metadata(path) {
-        Ok(m) if m.is_dir() => {
-            let inside = fs::read_dir(path).into_iter().flatten().flatten();
-            inside.map(|e| weight(&e.path())).sum()
-        }
-        Ok(m) => m.len(),
-        Err(_) => 0,
-    }
 }

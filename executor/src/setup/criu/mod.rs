@@ -4,17 +4,14 @@
 //! through its own ld.so, so it works on systems older than itself. It refuses to install anything, to take a CRIU older
 //! than [`LEAST`], and to take packages whose signature apt cannot check. It dumps and restores nothing.
 //!
-//! Here it is looked for; `fetch` makes a copy with `apt`, from one of the mirrors in `sources`; `tool` runs the programs.
+//! Here it is looked for; `fetch` makes a copy from packages of Debian.
 
-mod apt;
 mod fetch;
-mod sources;
-mod tool;
 mod version;
 
-pub(super) use apt::SUITE;
 pub use version::LEAST;
 
+use super::debian::{loader, tail, unless_ended};
 use super::error::SetupError;
 use super::{cache, child};
 use fetch::fetch;
@@ -22,7 +19,6 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tool::{tail, unless_ended};
 use version::{new_enough, numbers, parse_version};
 
 /// A CRIU that can be started.
@@ -136,25 +132,14 @@ fn ask(argv: Vec<String>, private: bool) -> Result<Result<Criu, String>, SetupEr
 fn argv_in(root: &Path) -> Option<Vec<String>> {
     let program = ["usr/sbin/criu", "usr/bin/criu"].map(|p| root.join(p));
     let program = program.iter().find(|p| p.is_file())?;
-    for lib in ["usr/lib", "lib"] {
-        for folder in fs::read_dir(root.join(lib)).into_iter().flatten().flatten() {
-            let folder = folder.path();
-            let mut files = fs::read_dir(&folder).into_iter().flatten().flatten();
-            let loader = files.find(|f| is_loader(&f.file_name().to_string_lossy()));
-            if let Some(loader) = loader
-                && folder.join("libc.so.6").is_file()
-            {
-                let option = "--library-path".to_string();
-                let (loader, libraries) = (text_of(&loader.path())?, text_of(&folder)?);
-                return Some(vec![loader, option, libraries, text_of(program)?]);
-            }
-        }
-    }
-    None
-}
-
-fn is_loader(name: &str) -> bool {
-    (name.starts_with("ld-linux") || name.starts_with("ld64")) && name.contains(".so.")
+    let (loader, libraries) = loader(root)?;
+    let option = "--library-path".to_string();
+    Some(vec![
+        text_of(&loader)?,
+        option,
+        text_of(&libraries)?,
+        text_of(program)?,
+    ])
 }
 
 fn text_of(path: &Path) -> Option<String> {

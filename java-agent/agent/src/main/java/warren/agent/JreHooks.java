@@ -105,9 +105,9 @@ final class JreHooks implements ClassFileTransformer {
             "(ILjava/net/SocketAddress;)V"},
     };
 
-    /** JDK 8 to 12: the streams over PlainSocketImpl. Never tried here. */
+    /** JDK 8 to 12: the streams over PlainSocketImpl. All three forms of write end in socketWrite. */
     private static final String[][] UNTIL_12 = {
-        {"java/net/SocketOutputStream", "write", "([BII)V", "in", "i3 f:impl.address f:impl.port", NET, "send",
+        {"java/net/SocketOutputStream", "socketWrite", "([BII)V", "in", "i3 f:impl.address f:impl.port", NET, "send",
             "(ILjava/net/InetAddress;I)V"},
         {"java/net/SocketInputStream", "read", "([BIII)I", "out", "r f:impl.address f:impl.port", NET, "receive",
             "(ILjava/net/InetAddress;I)V"},

@@ -6,26 +6,31 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
 import java.util.List;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** Plan, hold, release, cuts, dictionary hooks, on a live child that is driven line by line. */
 class HoldTest {
     private static final int TEST = 2, WRITE = 2, BEFORE = 1, B = 0x7f00000c;
-    private static final String JAVA = System.getProperty("java.home");
     private static final String HOOK_SEND =
             "hook sample.Puppet$Wire.send kind=msg-send message=arg0.toString() peer=this.to skippable=true";
 
-    private static Slot.Child puppet(Slot slot) throws Exception {
-        Slot.Child child = slot.start(JAVA, Slot.testClasses(), "sample.Puppet");
+    static List<String> javas() {
+        return Slot.javas();
+    }
+
+    private static Slot.Child puppet(String java, Slot slot) throws Exception {
+        Slot.Child child = slot.start(java, Slot.testClasses(), "sample.Puppet");
         assertEquals("ready", child.line());
         return child;
     }
 
-    @Test
-    void aFirstEverStackIsHeldByPatternAndOnlyItsThread(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void aFirstEverStackIsHeldByPatternAndOnlyItsThread(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             slot.plan(0, 0, WRITE, BEFORE, 1, TEST, 0, "*.Puppet.recover\n*.Puppet.r*");
             assertEquals("written", child.ask("rare"), "phase start: no match");
             slot.state(TEST, 0);
@@ -46,10 +51,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void aFirstEverArrivalOfAnyStackIsHeld(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void aFirstEverArrivalOfAnyStackIsHeld(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             slot.state(TEST, 0);
             slot.plan(0, 0, WRITE, BEFORE, 1, TEST, 0, "*.Puppet.recover");
             child.tell("rare");
@@ -60,10 +66,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void anExactPointIsHeldAtItsOccurrenceAndInTheNextInterval(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void anExactPointIsHeldAtItsOccurrenceAndInTheNextInterval(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             slot.state(TEST, 0);
             child.ask("write");
             long stack = slot.events("write").get(0).stack();
@@ -86,10 +93,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void afterSilenceAnyOccurrenceIsAccepted(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void afterSilenceAnyOccurrenceIsAccepted(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             slot.state(TEST, 0);
             child.ask("write");
             slot.plan(0, slot.events("write").get(0).stack(), WRITE, BEFORE, 100, TEST, 0, null);
@@ -102,10 +110,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void anEntryTellsHowOftenItsPatternCameAndByWhichNumberItWasMet(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void anEntryTellsHowOftenItsPatternCameAndByWhichNumberItWasMet(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**", "role leader *.asLeader")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             slot.state(TEST, 0);
             slot.plan(0, 0, WRITE, BEFORE, 100, TEST, 0, "*.Puppet.write");
             assertEquals("written", child.ask("write"));
@@ -116,7 +125,7 @@ class HoldTest {
             assertEquals("written", child.ask("rare"), "another stack: not counted");
             assertEquals(2, slot.arrivals());
             child.process.destroyForcibly().waitFor();
-            child = puppet(slot);
+            child = puppet(java, slot);
             slot.acceptLess();
             child.tell("write");
             assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
@@ -133,10 +142,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void rolesComeFromFramesAndPatternsAskForThem(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void rolesComeFromFramesAndPatternsAskForThem(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "role leader *.asLeader", "role follower *.asFollower")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             slot.state(TEST, 0);
             slot.plan(0, 0, WRITE, BEFORE, 1, TEST, 1, "*.Puppet.write");
             assertEquals("followed", child.ask("follow"));
@@ -151,10 +161,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void aCutInModeThrowBreaksOldAndNewConnections(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void aCutInModeThrowBreaksOldAndNewConnections(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             assertEquals("connected", child.ask("connect"));
             assertEquals("sent", child.ask("send"));
             slot.cut(B, 1);
@@ -167,10 +178,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void aMessageIsLostWholeAndOnlyWhereItCanBe(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void aMessageIsLostWholeAndOnlyWhereItCanBe(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**", HOOK_SEND)) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             child.ask("connect");
             assertEquals("delivered 1", child.ask("msg"));
             slot.cut(B, 2);
@@ -191,10 +203,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void ioInsideAHookMakesNoPoint(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void ioInsideAHookMakesNoPoint(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, HOOK_SEND)) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             child.ask("connect");
             assertEquals("delivered 1", child.ask("msg"));
             assertEquals(List.of("msg-send before message"), slot.events("send").stream().map(Object::toString).toList());
@@ -203,11 +216,12 @@ class HoldTest {
         }
     }
 
-    @Test
-    void belowAMessageTheSocketMakesNoPointButCountsBytes(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void belowAMessageTheSocketMakesNoPointButCountsBytes(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "hook sample.Puppet$Wire.flush kind=msg-send place=both message=arg0 peer=this.to",
                 "hook sample.Puppet$Wire.receive kind=msg-receive message=ret peer=arg0")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             child.ask("connect");
             assertEquals("flushed", child.ask("flush"));
             assertEquals("answer5", child.ask("receive"));
@@ -219,10 +233,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void backgroundStacksAreCountedAlwaysAndRecordedAtPowersOfTwo(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void backgroundStacksAreCountedAlwaysAndRecordedAtPowersOfTwo(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "background *.Puppet.write")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             for (int i = 0; i < 9; i++) {
                 child.ask("write");
             }
@@ -240,11 +255,12 @@ class HoldTest {
         }
     }
 
-    @Test
-    void aRebootedNodeGoesOnInTheSamePage(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void aRebootedNodeGoesOnInTheSamePage(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**")) {
             for (int i = 1; i <= 2; i++) {
-                Slot.Child child = puppet(slot);
+                Slot.Child child = puppet(java, slot);
                 child.ask("write");
                 child.process.destroyForcibly().waitFor();
                 assertEquals(i, slot.header(Slot.INCARNATION));
@@ -255,10 +271,11 @@ class HoldTest {
         }
     }
 
-    @Test
-    void aFullEventArrayIsCountedAndBlocksNothing(@TempDir Path dir) throws Exception {
+    @ParameterizedTest
+    @MethodSource("javas")
+    void aFullEventArrayIsCountedAndBlocksNothing(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, 4, "include sample.**")) {
-            Slot.Child child = puppet(slot);
+            Slot.Child child = puppet(java, slot);
             for (int i = 0; i < 9; i++) {
                 assertEquals("written", child.ask("write"));
             }

@@ -24,7 +24,7 @@ class HooksTest {
     private static Map<String, List<String>> expected(String file) throws Exception {
         Map<String, List<String>> expected = new LinkedHashMap<>();
         String method = "";
-        for (String line : Files.readAllLines(Path.of("src/test/java/sample", file))) {
+        for (String line : Files.readAllLines(Path.of("src/test/java8/sample", file))) {
             if (line.startsWith("    static void ") || line.startsWith("    private static void ")) {
                 method = line.replaceAll("^.*void ", "").replaceAll("\\(.*$", "");
             } else if (line.contains("// point: ")) {
@@ -116,7 +116,9 @@ class HooksTest {
     @org.junit.jupiter.api.Test
     void stackIdsAreTheSameOnEveryJdk(@TempDir Path dir) throws Exception {
         List<List<Long>> all = new ArrayList<>();
-        for (String java : Slot.javas()) {
+        List<String> javas = new ArrayList<>(Slot.javas());
+        javas.add(System.getProperty("java.home"));
+        for (String java : javas) {
             Path mine = Files.createDirectories(dir.resolve("j" + all.size()));
             try (Slot slot = new Slot(mine, "include sample.**")) {
                 slot.run(java, Slot.testClasses(), "sample.Disk");

@@ -14,6 +14,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.objectweb.asm.ClassWriter;
 import org.objectweb.asm.Label;
@@ -29,26 +30,32 @@ class InstrumentTest {
         return Slot.javas().stream();
     }
 
+    /** Each JDK with the shapes of old compilers, the newer ones with those of newer compilers too. */
+    static Stream<Arguments> programs() {
+        return javas().flatMap(java -> Integer.parseInt(Slot.version(new File(java))) < 17
+                ? Stream.of(Arguments.of(java, "Branches")) : Stream.of(Arguments.of(java, "Branches"), Arguments.of(java, "Modern")));
+    }
+
     @ParameterizedTest
-    @MethodSource("javas")
-    void loadTimeAndOfflineSetTheSameSlots(String java, @TempDir Path dir) throws Exception {
+    @MethodSource("programs")
+    void loadTimeAndOfflineSetTheSameSlots(String java, String program, @TempDir Path dir) throws Exception {
         Path one = Files.createDirectories(dir.resolve("load"));
         byte[] map;
         try (Slot slot = new Slot(one, "include sample.**")) {
-            String out = slot.run(java, Slot.testClasses(), "sample.Branches", "5");
+            String out = slot.run(java, Slot.testClasses(), "sample." + program, "5");
             assertTrue(out.startsWith("0\n"), out);
             map = Files.readAllBytes(one.resolve("cov.map"));
             assertTrue(slot.covered() > 40, "slots: " + slot.covered());
             assertTrue(slot.header(Slot.CLASSES) >= 4);
             assertEquals(0, slot.header(Slot.FAILURES));
             int before = slot.covered();
-            slot.run(java, Slot.testClasses(), "sample.Branches", "5");
+            slot.run(java, Slot.testClasses(), "sample." + program, "5");
             assertEquals(before, slot.covered(), "the same run, the same slots");
-            slot.run(java, Slot.testClasses(), "sample.Branches", "101");
+            slot.run(java, Slot.testClasses(), "sample." + program, "101");
             assertTrue(slot.covered() > before, "another branch, another slot");
         }
         Path two = Files.createDirectories(dir.resolve("offline"));
-        File jar = jar(dir.resolve("in.jar"), "Branches");
+        File jar = jar(dir.resolve("in.jar"), program);
         File out = dir.resolve("out.jar").toFile();
         try (Slot slot = new Slot(two, "include sample.**", "instrumented " + out)) {
             Process p = new ProcessBuilder(JAVA + "/bin/java", "-cp", Slot.jar("agent") + File.pathSeparator + Slot.jar("runtime"),
@@ -57,7 +64,7 @@ class InstrumentTest {
             String said = new String(p.getInputStream().readAllBytes());
             assertEquals(0, p.waitFor(), said);
             assertTrue(said.matches("\\d+ classes .*\\n"), said);
-            String ran = slot.run(java, out.getPath(), "sample.Branches", "5");
+            String ran = slot.run(java, out.getPath(), "sample." + program, "5");
             assertTrue(ran.startsWith("0\n"), ran);
             assertEquals(0, slot.header(Slot.CLASSES), "nothing was transformed at load time");
             assertArrayEquals(map, Files.readAllBytes(two.resolve("cov.map")));

@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -205,27 +206,57 @@ final class Slot implements AutoCloseable {
         return file;
     }
 
-    /** Every JDK at hand: ours, and one per other version beside it. */
+    /**
+     * Every JDK at hand, one per version: those named in the variable WARREN_JDKS (folders, joined by colons); without it ours, and those
+     * beside it.
+     */
     static List<String> javas() {
-        List<String> javas = new ArrayList<>(List.of(System.getProperty("java.home")));
-        List<String> versions = new ArrayList<>(List.of(System.getProperty("java.specification.version")));
+        return Javas.ALL;
+    }
+
+    /** Looked for once: each is started for it. */
+    private static final class Javas {
+        static final List<String> ALL = find();
+    }
+
+    private static List<String> find() {
+        Map<String, String> javas = new LinkedHashMap<>();
+        String named = System.getenv("WARREN_JDKS");
+        if (named != null) {
+            for (String home : named.split(":")) {
+                String version = version(new File(home));
+                if (version == null) {
+                    throw new IllegalStateException("WARREN_JDKS names `" + home + "`, which is no JDK");
+                }
+                javas.putIfAbsent(version, home);
+            }
+            return new ArrayList<>(javas.values());
+        }
+        javas.put(System.getProperty("java.specification.version"), System.getProperty("java.home"));
         File[] others = new File(System.getProperty("java.home")).getParentFile().listFiles();
         for (File other : others == null ? new File[0] : others) {
-            try {
-                for (String line : Files.readAllLines(other.toPath().resolve("release"))) {
-                    if (line.startsWith("JAVA_VERSION=")) {
-                        String version = line.replaceAll("[^0-9.]", "").replaceAll("^1\\.", "").replaceAll("\\..*", "");
-                        if (new File(other, "bin/java").canExecute() && !versions.contains(version)) {
-                            versions.add(version);
-                            javas.add(other.getPath());
-                        }
-                    }
-                }
-            } catch (IOException e) {
-                // no JDK
+            String version = new File(other, "bin/java").canExecute() ? version(other) : null;
+            if (version != null) {
+                javas.putIfAbsent(version, other.getPath());
             }
         }
-        return javas;
+        return new ArrayList<>(javas.values());
+    }
+
+    /** Asks a JDK for its version (8, 11, ...); null when it has no answer. */
+    static String version(File home) {
+        try {
+            Process p = new ProcessBuilder(home + "/bin/java", "-XshowSettings:properties", "-version").redirectErrorStream(true).start();
+            String said = new String(p.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            for (String line : said.split("\n")) {
+                if (line.strip().startsWith("java.specification.version = ")) {
+                    return line.replaceAll("^.* = ", "").replaceAll("^1\\.", "").strip();
+                }
+            }
+            return null;
+        } catch (IOException e) {
+            return null;
+        }
     }
 
     List<String> command(String java, String classPath, String... more) {

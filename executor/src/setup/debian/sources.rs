@@ -1,8 +1,8 @@
 //! Which of the mirrors this machine's apt is set to use are Debian's: its lists in either form, the likeliest mirror first.
 //!
-//! Called by `fetch`. All but [`configured`] is pure. It asks no mirror anything.
+//! Called by [`super::Debian`]. All but [`configured`] is pure. It asks no mirror anything.
 
-use crate::setup::error::{NoCriu, SetupError};
+use crate::setup::error::{DebianError, SetupError};
 use std::fs;
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub(super) fn no_mirror(looked: Vec<String>) -> SetupError {
         none if none.is_empty() => "/etc/apt, which has no list".into(),
         files => files,
     };
-    NoCriu::NoMirror { looked }.into()
+    DebianError::NoMirror { looked }.into()
 }
 
 /// An entry of apt's lists, as far as it matters here.
@@ -141,7 +141,7 @@ fn stanza(text: &str) -> Option<Entry> {
 }
 
 /// A mirror without the password that may stand in it.
-pub(super) fn shown(mirror: &str) -> String {
+pub(in crate::setup) fn shown(mirror: &str) -> String {
     match mirror.split_once("://") {
         Some((scheme, rest)) => {
             let host = rest.split('/').next().unwrap_or_default();

@@ -7,7 +7,7 @@ import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
-import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
@@ -47,7 +47,7 @@ public class Disk {
         try (RandomAccessFile f = new RandomAccessFile("r.bin", "r")) {
             f.read();
         }
-        Files.readAllBytes(Path.of("s.bin"));
+        Files.readAllBytes(Paths.get("s.bin"));
     }
 
     static void channel() throws Exception {
@@ -58,7 +58,7 @@ public class Disk {
         // point: force before c.bin
         // point: force after c.bin
         // point: truncate before c.bin
-        try (FileChannel c = FileChannel.open(Path.of("c.bin"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+        try (FileChannel c = FileChannel.open(Paths.get("c.bin"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
             c.write(ByteBuffer.allocate(4));
             c.write(ByteBuffer.allocate(4), 10);
             c.write(new ByteBuffer[] {ByteBuffer.allocate(1), ByteBuffer.allocate(2)});
@@ -91,11 +91,11 @@ public class Disk {
         // point: rename after p/new -> p/old
         // point: delete before p/old
         // point: delete before p
-        Files.createDirectory(Path.of("p"));
-        Files.write(Path.of("p/new"), new byte[3]);
-        Files.move(Path.of("p/new"), Path.of("p/old"), StandardCopyOption.ATOMIC_MOVE);
-        Files.delete(Path.of("p/old"));
-        Files.delete(Path.of("p"));
+        Files.createDirectory(Paths.get("p"));
+        Files.write(Paths.get("p/new"), new byte[3]);
+        Files.move(Paths.get("p/new"), Paths.get("p/old"), StandardCopyOption.ATOMIC_MOVE);
+        Files.delete(Paths.get("p/old"));
+        Files.delete(Paths.get("p"));
     }
 
     static void logs() throws Exception {

@@ -43,11 +43,11 @@ public class Branches {
                 default: break;
             }
             synchronized (Branches.class) {
-                return switch (o instanceof String s ? s : "none") {
-                    case "one" -> "1";
-                    case "two" -> new String(n > 5 ? "2" : "two");
-                    default -> throw new IllegalArgumentException();
-                };
+                switch (o instanceof String ? (String) o : "none") {
+                    case "one": return "1";
+                    case "two": return new String(n > 5 ? "2" : "two");
+                    default: throw new IllegalArgumentException();
+                }
             }
         } catch (NullPointerException | IllegalArgumentException e) {
             return "caught";
@@ -66,13 +66,11 @@ public class Branches {
 
     enum Colour { RED, GREEN { @Override int f() { return 2; } }; int f() { return 1; } }
 
-    record Pair(int x, String y) {}
-
     public static void main(String[] args) {
         int n = args.length > 0 ? Integer.parseInt(args[0]) : 5;
         Runnable r = () -> System.out.println(loop(n) + select(n, "two") + select(1000, null) + select(0, null) + select(9, "x"));
         r.run();
-        System.out.println(new WithDefault() {}.twice(n) + Colour.GREEN.f() + new Pair(n, "p").toString());
+        System.out.println(new WithDefault() {}.twice(n) + Colour.GREEN.f());
         if (n > 100) {
             System.out.println("only with more than a hundred");
         }

@@ -1,16 +1,15 @@
-//! apt-get with a state, a cache and a list of its own: asks a mirror of Debian for CRIU and all it needs.
+//! apt-get with a state, a cache and a list of its own: asks a mirror of Debian for packages.
 //!
-//! Called by `fetch`. It refuses to touch the system's own state and to take packages whose signature apt cannot check.
+//! Called by [`super::Debian`]. It refuses to touch the system's own state and to take packages whose signature apt cannot check.
 
 use super::sources::{no_mirror, shown};
-use super::tool::{run, tail};
-use super::version::new_enough;
-use crate::setup::error::{NoCriu, SetupError};
+use super::tool::{reasons, run};
+use crate::setup::error::{DebianError, SetupError};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The suite asked: those that are released have CRIUs that are too old.
+/// The suite asked: those that are released have CRIUs that are too old, and no Java 8.
 pub(in crate::setup) const SUITE: &str = "sid";
 
 /// Says over the system's own settings, which are for the system: hooks that clean the system's cache or call its daemons, a
@@ -80,10 +79,10 @@ impl Apt<'_> {
         if done.status.success() && !errors.contains("Failed to fetch") {
             return Ok(done.stdout);
         }
-        Err(SetupError::from(NoCriu::Apt {
+        Err(SetupError::from(DebianError::Apt {
             doing,
             mirror: shown(mirror),
-            tail: tail(&done.stderr).replace(mirror, &shown(mirror)),
+            tail: reasons(&done.stderr).replace(mirror, &shown(mirror)),
         }))
     }
 
@@ -91,6 +90,7 @@ impl Apt<'_> {
     pub(super) fn update(
         &self,
         mirrors: &[String],
+        what: &str,
         say: &dyn Fn(&str),
     ) -> Result<String, SetupError> {
         let keyrings =
@@ -101,7 +101,7 @@ impl Apt<'_> {
         let mut failed = None;
         for mirror in mirrors {
             say(&format!(
-                "fetching CRIU from Debian's {SUITE} at {}, once (some 20 MB)",
+                "fetching {what} from Debian's {SUITE} at {}, once",
                 shown(mirror)
             ));
             let list = format!("deb [target=Packages{key}] {mirror} {SUITE} main\n");
@@ -109,40 +109,37 @@ impl Apt<'_> {
             match self.run("reading the index", mirror, &["update"]) {
                 Ok(_) => return Ok(mirror.clone()),
                 // The best one is asked first, and so has the best reason.
-                Err(e @ SetupError::NoCriu { .. }) => failed = failed.or(Some(e)),
+                Err(e @ SetupError::Debian { .. }) => failed = failed.or(Some(e)),
                 Err(e) => return Err(e),
             }
         }
         Err(failed.unwrap_or_else(|| no_mirror(Vec::new())))
     }
 
-    /// CRIU and all it needs, with versions.
+    /// A package and all it needs, with versions; none when the suite has no such package for this machine.
     pub(super) fn closure(
         &self,
         mirror: &str,
-        arch: &str,
-    ) -> Result<Vec<(String, String)>, SetupError> {
-        let none = || NoCriu::NotInSuite {
-            mirror: shown(mirror),
-            arch: arch.into(),
-        };
-        let simulate = ["-s", "-y", "--no-install-recommends", "install", "criu"];
-        let said = self.run("finding what criu needs", mirror, &simulate);
-        let unknown = ["Unable to locate package criu", "no installation candidate"];
-        let said = said.map_err(|e| match e.to_string() {
-            text if unknown.iter().any(|u| text.contains(u)) => none().into(),
-            _ => e,
-        })?;
-        let packages = parse_closure(&String::from_utf8_lossy(&said));
-        match packages.iter().find(|(name, _)| name == "criu") {
-            None => Err(none().into()),
-            Some((_, found)) if !new_enough(found) => Err(SetupError::from(NoCriu::TooOld {
-                mirror: shown(mirror),
-                found: found.clone(),
-            })),
-            Some(_) => Ok(packages),
+        package: &str,
+    ) -> Result<Option<Vec<(String, String)>>, SetupError> {
+        let simulate = ["-s", "-y", "--no-install-recommends", "install", package];
+        match self.run("finding what a package needs", mirror, &simulate) {
+            Ok(said) => {
+                let packages = parse_closure(&String::from_utf8_lossy(&said));
+                let there = packages.iter().any(|(name, _)| name == package);
+                Ok(there.then_some(packages))
+            }
+            Err(e) if is_unknown(&e.to_string()) => Ok(None),
+            Err(e) => Err(e),
         }
     }
+}
+
+/// Whether apt's words say that a package is not in the suite.
+pub(super) fn is_unknown(said: &str) -> bool {
+    ["Unable to locate package", "no installation candidate"]
+        .iter()
+        .any(|u| said.contains(u))
 }
 
 /// `Inst libc6 (2.43-7 Debian:unstable [amd64]) []` -> name and version.
