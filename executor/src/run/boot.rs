@@ -60,9 +60,8 @@ impl Flow<'_, '_, '_> {
                 }
             }
             Boot::Each => {
-                for i in 0..names.len() {
-                    self.drive.cluster.spawn_node(i)?;
-                }
+                let all: Vec<usize> = (0..names.len()).collect();
+                self.drive.cluster.spawn_nodes(&all)?;
                 self.drive.cluster.spawn_workload()?;
             }
         }

@@ -11,6 +11,7 @@ use super::cuts::{CutEnded, CutNow};
 use super::memory::WORKLOAD_HEAP;
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
+use super::snapshots::parked::ASKED;
 use super::snapshots::{Parked, Snapshot};
 use super::{RunError, Start, image};
 use crate::link::{AgentConf, NodePage, RunPage, SharedPage, Word, WorkloadPage, write_agent_conf};
@@ -422,6 +423,24 @@ impl<'a> Cluster<'a> {
                 .map_err(|e| RunError::Slot(e.to_string()))?,
         };
         self.started(i, process);
+        Ok(())
+    }
+
+    /// Starts several nodes at once: where they go on from parked JVMs all of these are there before the first one goes on.
+    pub fn spawn_nodes(&mut self, nodes: &[usize]) -> Result<(), RunError> {
+        let together = nodes.len() > 1 && self.parked.is_some() && self.launcher.is_none();
+        let gate = |i: &usize| self.nodes[*i].dir.join(ASKED);
+        let gates: Vec<PathBuf> = nodes.iter().filter(|_| together).map(gate).collect();
+        let doing = |e| RunError::io("keeping parked JVMs back", e);
+        for gate in &gates {
+            std::fs::write(gate, "").map_err(doing)?;
+        }
+        for i in nodes {
+            self.spawn_node(*i)?;
+        }
+        for gate in &gates {
+            std::fs::remove_file(gate).map_err(doing)?;
+        }
         Ok(())
     }
 

@@ -391,8 +391,9 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     fn heal(&mut self) -> Result<Went, RunError> {
         self.drive.enter(Phase::Heal);
         self.drive.cluster.end_machine_cuts()?;
-        for i in self.dead() {
-            self.drive.cluster.spawn_node(i)?;
+        let dead = self.dead();
+        self.drive.cluster.spawn_nodes(&dead)?;
+        for i in dead {
             let name = self.drive.cluster.nodes[i].name.clone();
             self.drive.controller.healed(&name);
         }
@@ -498,9 +499,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         }
         self.wait_dead();
         self.drive.mark_logs(LogMoment::Durability);
-        for i in 0..self.drive.cluster.nodes.len() {
-            self.drive.cluster.spawn_node(i)?;
-        }
+        let all: Vec<usize> = (0..self.drive.cluster.nodes.len()).collect();
+        self.drive.cluster.spawn_nodes(&all)?;
         if self.stable("durability", true)? == Went::Ends {
             return Ok(Went::Ends);
         }

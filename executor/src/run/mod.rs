@@ -108,6 +108,8 @@ enum GoesOn {
 struct Begun {
     slot: Slot,
     restored: Option<GoesOn>,
+    /// What its nodes go on from when they start again, or start.
+    parked: Option<Arc<Parked>>,
     /// Why it does not begin where it was asked to.
     warning: Option<String>,
     /// When the slot was asked for: what making a snapshot took is nobody's run.
@@ -240,6 +242,7 @@ impl Runner {
         let Begun {
             slot,
             restored,
+            parked,
             warning,
             began,
         } = self.begin(sequence, options)?;
@@ -290,6 +293,7 @@ impl Runner {
         };
         let made = self.with_drive(&slot, sequence, options, start, began, |drive| {
             product.record.times.slot = ms(began);
+            drive.cluster.parked = parked;
             Flow::new(drive, &mut product).run(sequence, begins)
         });
         void_if_lost(made, slot.lost(), &mut product.record)?;
@@ -324,6 +328,7 @@ impl Runner {
                     return Ok(Begun {
                         slot: on.slot,
                         restored: Some(GoesOn::Midway(on.prefix, on.processes)),
+                        parked: self.parked_jvms(),
                         warning: None,
                         began: on.began,
                     });
@@ -349,6 +354,7 @@ impl Runner {
                         return Ok(Begun {
                             slot,
                             restored: Some(GoesOn::From(snapshot, processes)),
+                            parked: self.parked_jvms(),
                             warning: whole.take(),
                             began,
                         });
@@ -361,9 +367,13 @@ impl Runner {
             }
         }
         let began = Instant::now();
+        let parked = self.parked_jvms().filter(|_| options.restorable());
+        let mut config = self.slot_config();
+        config.images = parked.as_ref().map(|p| p.images());
         Ok(Begun {
-            slot: self.open_slot()?,
+            slot: Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?,
             restored: None,
+            parked,
             warning: cold.map(|why| format!("started cold: {why}")),
             began,
         })
@@ -384,6 +394,12 @@ impl Runner {
             Some(Err(why)) => Some(format!("no parked JVM: {why}")),
             _ => None,
         }
+    }
+
+    fn parked_jvms(&self) -> Option<Arc<Parked>> {
+        let have = lock(&self.parked);
+        let parked = have.as_ref()?.as_ref().ok()?;
+        parked.works().then(|| Arc::clone(parked))
     }
 
     fn have_parked(&self, made: Result<Parked, String>) {
@@ -407,10 +423,6 @@ impl Runner {
         if matches!(start, Start::Boot | Start::ListClasses) {
             image::ensure(self, options)?;
         }
-        let alone = matches!(
-            start,
-            Start::Restored { launcher: None, .. } | Start::Midway { .. }
-        );
         let mut cluster = Cluster::new(
             &self.prepared,
             options,
@@ -419,9 +431,6 @@ impl Runner {
             &self.config.background,
             start,
         )?;
-        if alone && let Some(Ok(parked)) = &*lock(&self.parked) {
-            cluster.parked = Some(Arc::clone(parked));
-        }
         let questions = cluster.questions.clone();
         let prober = Arc::new(Prober::default());
         let limits = Limits {

@@ -1,5 +1,5 @@
 //! Parked JVMs: of each node one that was dumped before its program's first line, with its classes loaded and its hot methods compiled
-//! (decision 0011). A node that is started again in a restored run goes on from there instead of from nothing.
+//! (decision 0011). A node that is started in a run, again or with a cold cluster, goes on from there instead of from nothing.
 //!
 //! Made once a runner, after its first snapshot; lies in the keeper. A JVM that cannot be restored so is started as usual by the
 //! caller. It decides nothing about when a node starts, and runs nothing of the target.
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Asks the agent to wait; holds the name of the list of what to do ahead of time.
-const ASKED: &str = ".park";
+/// Asks the agent of a JVM to wait while it is there; holds the name of the list of what to do ahead of time, if anything.
+pub(in crate::run) const ASKED: &str = ".park";
 /// The agent's word that it waits.
 const WAITS: &str = ".parked";
 /// Pids of parked JVMs are far above those of any run, so many apart for their threads.
@@ -127,6 +127,11 @@ impl Parked {
             }
         }
         restored
+    }
+
+    /// The folder that a slot must be opened with for them to go on there.
+    pub fn images(&self) -> PathBuf {
+        place_of(&self.folder).0
     }
 
     /// Whether it is worth trying.
