@@ -31,7 +31,7 @@ import warren.workload.Runner;
  */
 final class HbaseObserver {
     /** So long what the last faults began may take to end. */
-    private static final long SETTLE_NS = 30_000_000_000L;
+    private static final long SETTLE_NS = Runner.number("serve_ms", 60_000) * 1_000_000L;
     private static final long POLL_NS = 100_000_000L;
     private static final long ADMIN_MS = 20_000;
     /** Of a procedure's line: its class and how it stands. */
