@@ -4,6 +4,7 @@ use super::RunError;
 use crate::slot::{ProbeAnswer, Slot, TextProbe};
 use crate::target::{Probe, Stable, Target};
 use regex::Regex;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(super) struct Questions {
     /// By node: groups may have their own.
     ready: Vec<(Probe, Regex)>,
     role: Option<(Probe, Regex)>,
+    /// Role by what is captured, where it is not its name itself.
+    role_names: BTreeMap<String, String>,
     stable: Option<(Stable, Regex)>,
     pub lead: String,
 }
@@ -56,6 +59,7 @@ impl Questions {
                 Some(p) => Some((p.clone(), compile(&p.expect)?)),
                 None => None,
             },
+            role_names: target.role_names.clone(),
             stable: match &target.stable {
                 Some(s) => Some((s.clone(), compile(&s.equal)?)),
                 None => None,
@@ -148,7 +152,8 @@ impl Questions {
             && regex.is_match(&first.text);
         NodeAnswer {
             ready,
-            role: capture(asked.role, self.role.as_ref().map(|(_, r)| r)),
+            role: capture(asked.role, self.role.as_ref().map(|(_, r)| r))
+                .map(|said| self.role_names.get(&said).cloned().unwrap_or(said)),
             equal: capture(asked.stable, self.stable.as_ref().map(|(_, r)| r))
                 .map(|text| shifted(&text, self.stable.as_ref().map_or(0, |(s, _)| s.equal_bits))),
             t_ns: first.t_ns,
@@ -223,6 +228,7 @@ mod tests {
         Questions {
             ready: vec![(probe.clone(), Regex::new("Mode: ").unwrap())],
             role: Some((probe, Regex::new("Mode: (\\w+)").unwrap())),
+            role_names: BTreeMap::new(),
             stable: Some((
                 Stable {
                     port: 2181,
@@ -269,6 +275,20 @@ mod tests {
             assert_eq!((asked.kinds.len(), asked.role), (kinds, Some(role)));
             let answers = vec![answer(""); kinds];
             assert_eq!(q.judge(node, &answers, &asked).ready, ready, "{node}");
+        }
+    }
+
+    #[test]
+    fn an_answer_may_have_another_name() {
+        let mut q = questions();
+        q.role_names.insert("true".to_owned(), "active".to_owned());
+        for (said, role) in [
+            ("Mode: true", Some("active")),
+            ("Mode: false", Some("false")),
+            ("no word of it", None),
+        ] {
+            let judged = q.judge(0, &[answer(said)], &q.of(0, true));
+            assert_eq!(judged.role.as_deref(), role, "{said}");
         }
     }
 

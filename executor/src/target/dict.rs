@@ -10,11 +10,11 @@ use warren_model::Shape;
 /// The version of the dictionary format this Warren reads.
 const DICTIONARY_VERSION: i64 = 1;
 
-/// An application-level message hook.
+/// An application-level hook: a message, or a record that goes into a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
     pub method: String,
-    /// `msg-send` or `msg-receive`.
+    /// `msg-send`, `msg-receive` or `write`.
     pub kind: String,
     /// `before`, `after` or `both`.
     pub place: String,
@@ -65,7 +65,7 @@ impl Dictionary {
         }
         for mut s in top.tables("hook")? {
             let method = s.string("method", "write method = \"a.package.Class.method\"")?;
-            let kind = one_of(&mut s, "kind", &["msg-send", "msg-receive"], None)?;
+            let kind = one_of(&mut s, "kind", &["msg-send", "msg-receive", "write"], None)?;
             let place = one_of(
                 &mut s,
                 "place",

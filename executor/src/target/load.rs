@@ -139,8 +139,8 @@ pub fn load_target(
         s.end()?;
         p
     };
-    let (role, lead) = match top.opt_table("role")? {
-        None => (None, String::new()),
+    let (role, role_names, lead) = match top.opt_table("role")? {
+        None => (None, BTreeMap::new(), String::new()),
         Some(mut s) => {
             let lead = s.opt_string("lead")?.unwrap_or_default();
             let p = probe(&mut s)?;
@@ -151,8 +151,12 @@ pub fn load_target(
                     "put the role's name in parentheses: capture 1 is the role",
                 ));
             }
+            let names = match s.opt_table("names")? {
+                None => BTreeMap::new(),
+                Some(mut n) => n.rest_texts()?,
+            };
             s.end()?;
-            (Some(p), lead)
+            (Some(p), names, lead)
         }
     };
     let stable = match top.opt_table("stable")? {
@@ -279,6 +283,7 @@ pub fn load_target(
         image,
         ready,
         role,
+        role_names,
         lead,
         stable,
         workload,

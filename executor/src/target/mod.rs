@@ -58,6 +58,8 @@ pub struct Target {
     pub ready: Probe,
     /// How a node's role is asked for; none = the target has no roles.
     pub role: Option<Probe>,
+    /// What an answer to that means, where it is not the role's name itself.
+    pub role_names: BTreeMap<String, String>,
     /// The role of which there must be exactly one when stable; empty = none.
     pub lead: String,
     pub stable: Option<Stable>,

@@ -34,6 +34,7 @@ port_step = 2
 port = 7
 send = "role"
 expect = "is (\\w+)"
+names = { yes = "chief" }
 lead = "chief"
 [workload]
 main = "W"
@@ -55,6 +56,10 @@ version = 1
 method = "toy.Link.send"
 kind = "msg-send"
 message = "arg0"
+[[hook]]
+method = "toy.Store.put"
+kind = "write"
+place = "both"
 [[role]]
 frame = "toy.Chief.*"
 role = "chief"
@@ -102,12 +107,17 @@ fn a_good_target() {
         (t.ready.port_step, t.role.as_ref().unwrap().port_step),
         (2, 0)
     );
+    assert_eq!(t.role_names["yes"], "chief");
     assert_eq!(t.dictionary.role_names(), ["chief"]);
     let conf = t.dictionary.conf_lines();
     assert!(
         conf.contains(
             "hook toy.Link.send kind=msg-send place=before message=arg0 skippable=false\n"
         ),
+        "{conf}"
+    );
+    assert!(
+        conf.contains("hook toy.Store.put kind=write place=both skippable=false\n"),
         "{conf}"
     );
     assert!(conf.contains("background *.ping\n"));
@@ -425,7 +435,14 @@ fn the_targets_of_the_repository_can_be_read() {
         seen.push(t.name);
     }
     seen.sort();
-    for name in ["canary", "canary-fixed", "hdfs", "ratis", "zookeeper"] {
+    for name in [
+        "canary",
+        "canary-fixed",
+        "hbase",
+        "hdfs",
+        "ratis",
+        "zookeeper",
+    ] {
         assert!(
             seen.iter().any(|s| s == name),
             "{name} is not among {seen:?}"

@@ -71,7 +71,21 @@ public final class Premain {
         }
     }
 
-    /** True if every class path entry was instrumented before: then no transformer of application classes is needed at all. */
+    /** True for a folder without classes: a configuration, which some programs read from the class path. */
+    private static boolean onlyFiles(File folder) {
+        File[] inside = folder.listFiles();
+        if (inside == null) {
+            return false;
+        }
+        for (File file : inside) {
+            if (file.getName().endsWith(".class") || file.isDirectory() && !onlyFiles(file)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** True if every class path entry was instrumented before (a folder of configuration needs none): then no transformer of application classes is needed at all. */
     static boolean allInstrumented(Conf conf) {
         if (conf.instrumented.length == 0) {
             return false;
@@ -82,7 +96,7 @@ public final class Premain {
             int end = path.indexOf(File.pathSeparatorChar, from);
             end = end < 0 ? path.length() : end;
             String entry = path.substring(from, end);
-            boolean known = entry.isEmpty() || entry.endsWith("warren-agent.jar");
+            boolean known = entry.isEmpty() || entry.endsWith("warren-agent.jar") || onlyFiles(new File(entry));
             for (String jar : conf.instrumented) {
                 known |= jar.equals(entry);
             }

@@ -68,6 +68,13 @@ class InstrumentTest {
             assertTrue(ran.startsWith("0\n"), ran);
             assertEquals(0, slot.header(Slot.CLASSES), "nothing was transformed at load time");
             assertArrayEquals(map, Files.readAllBytes(two.resolve("cov.map")));
+            Path conf = Files.createDirectories(dir.resolve("conf/webapps"));
+            Files.write(conf.resolve("site.xml"), new byte[0]);
+            slot.run(java, out.getPath() + File.pathSeparator + conf.getParent(), "sample.Branches", "5");
+            assertEquals(0, slot.header(Slot.CLASSES), "a folder of configuration has nothing to transform");
+            assertArrayEquals(map, Files.readAllBytes(two.resolve("cov.map")), "no class has probes twice");
+            slot.run(java, Slot.testClasses() + File.pathSeparator + out.getPath(), "sample.Branches", "5");
+            assertTrue(slot.header(Slot.CLASSES) > 0, "a folder of classes has");
         }
     }
 

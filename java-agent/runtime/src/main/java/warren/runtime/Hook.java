@@ -3,7 +3,7 @@ package warren.runtime;
 import java.io.IOException;
 
 /**
- * One dictionary hook: a method that sends or receives a whole message (a `hook` line of agent.conf). Made by {@link Conf}; the
+ * One dictionary hook: a method that sends or receives a whole message, or writes a record of a store (a `hook` line of agent.conf). Made by {@link Conf}; the
  * transformer asks it where to insert calls, {@link Dict} what to record there.
  */
 public final class Hook {
@@ -53,7 +53,7 @@ public final class Hook {
             String value = eq < 0 ? "" : words[i].substring(eq + 1);
             switch (key) {
                 case "kind":
-                    kind = value.equals("msg-send") ? Kinds.MSG_SEND : value.equals("msg-receive") ? Kinds.MSG_RECEIVE : 0;
+                    kind = kind(value);
                     break;
                 case "place":
                     place = value;
@@ -72,16 +72,29 @@ public final class Hook {
             }
         }
         if (kind == 0) {
-            throw new IOException("a hook's kind is msg-send or msg-receive");
+            throw new IOException("a hook's kind is msg-send, msg-receive or write");
         }
         if (place == null) {
-            place = kind == Kinds.MSG_SEND ? "before" : "after";
+            place = kind == Kinds.MSG_RECEIVE ? "after" : "before";
         }
         boolean both = place.equals("both");
         if (!both && !place.equals("before") && !place.equals("after")) {
             throw new IOException("a hook's place is before, after or both");
         }
         return new Hook(line, method, kind, both || place.equals("before"), both || place.equals("after"), skippable, message, peer);
+    }
+
+    private static int kind(String word) {
+        switch (word) {
+            case "msg-send":
+                return Kinds.MSG_SEND;
+            case "msg-receive":
+                return Kinds.MSG_RECEIVE;
+            case "write":
+                return Kinds.WRITE;
+            default:
+                return 0;
+        }
     }
 
     /** Words separated by spaces; a quoted text keeps its spaces. */

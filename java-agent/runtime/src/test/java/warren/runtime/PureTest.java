@@ -127,6 +127,11 @@ class PureTest {
         assertTrue(Stacks.classify(raw("org.x.A.ping"), c).background);
         assertTrue(Stacks.classify(raw("org.x.S.flush", "org.x.P.send"), c).inMessageSend);
         assertTrue(Stacks.classify(raw("org.x.S.read", "org.x.P.recv"), c).inMessageReceive);
+        Conf log = Conf.parse(new String[] {"version 1", "hook org.x.Wal.append kind=write message=arg0"}, "test");
+        Hook record = log.hooks[0];
+        assertTrue(record.kind == Kinds.WRITE && record.before && !record.after && record.uses(0));
+        Stack own = Stacks.classify(raw("org.x.S.flush", "org.x.Wal.append"), log);
+        assertTrue(own.point && !own.inMessageSend && !own.inMessageReceive, "a record is no message: the bytes below are points");
     }
 
     private static String[] raw(String... frames) {

@@ -1,0 +1,252 @@
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.hadoop.hbase.ClusterMetrics;
+import org.apache.hadoop.hbase.ServerName;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.Admin;
+import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.ConnectionFactory;
+import org.apache.hadoop.hbase.client.Get;
+import org.apache.hadoop.hbase.client.Result;
+import org.apache.hadoop.hbase.client.ResultScanner;
+import org.apache.hadoop.hbase.client.Scan;
+import org.apache.hadoop.hbase.client.Table;
+import org.apache.hadoop.hbase.master.RegionState;
+import org.apache.hadoop.hbase.util.Bytes;
+import warren.workload.Node;
+import warren.workload.Observations;
+import warren.workload.Runner;
+
+/**
+ * What can be seen of a healed HBase: regions in transition, procedures and locks that do not end; meta, servers and files
+ * ({@link HbaseLayout}); every table, and every row by get and by scan. One object per round.
+ */
+final class HbaseObserver {
+    /** So long what the last faults began may take to end. */
+    private static final long SETTLE_NS = Runner.number("serve_ms", 60_000) * 1_000_000L;
+    private static final long POLL_NS = 100_000_000L;
+    private static final long ADMIN_MS = 20_000;
+    /** Of a procedure's line: its class and how it stands. */
+    private static final Pattern CLASS = Pattern.compile("\"className\":\\s*\"([^\"]*)\"");
+    private static final Pattern STATE = Pattern.compile("\"state\":\\s*\"([A-Z_]+)\"");
+    private static final List<String> OVER = Arrays.asList("SUCCESS", "FAILED", "ROLLEDBACK");
+
+    private final Runner run;
+    private final Observations out;
+    private final HbaseWorkload workload;
+    private Connection connection;
+    private Admin admin;
+    /** Tells of tables and rows; it leads. */
+    private Node master;
+
+    HbaseObserver(Runner run, Observations out, HbaseWorkload workload) {
+        this.run = run;
+        this.out = out;
+        this.workload = workload;
+    }
+
+    boolean observe() throws Exception {
+        try (Connection made = ConnectionFactory.createConnection(workload.conf.of(ADMIN_MS)); Admin its = made.getAdmin()) {
+            connection = made;
+            admin = its;
+            if (!settled()) {
+                return false;
+            }
+            // A master's start stands for its epoch.
+            out.leader(master, Long.toString(admin.getMaster().getStartcode()));
+            new HbaseLayout(run, out, connection, admin, master).observe();
+            return contents();
+        }
+    }
+
+    // ---- what is still under way
+
+    /** What has not ended, each as {kind, key, owner}. */
+    private List<String[]> underWay() throws IOException {
+        ClusterMetrics now = admin.getClusterMetrics();
+        List<String[]> open = new ArrayList<>();
+        master = node("hm", now.getMasterName());
+        if (master == null) {
+            throw new IOException("no node is the active master " + now.getMasterName());
+        }
+        for (Node node : HbaseConf.nodes(run, "rs")) {
+            boolean lives = false;
+            for (ServerName server : now.getLiveServerMetrics().keySet()) {
+                lives |= server.getHostname().equals(node.address);
+            }
+            if (node.alive() && !lives) {
+                open.add(new String[] {"region server that the master does not know", node.name, "master"});
+            }
+        }
+        for (RegionState region : now.getRegionStatesInTransition()) {
+            open.add(new String[] {"region in transition", region.getRegion().getRegionNameAsString(), region.getState().name()});
+        }
+        for (String procedure : objects(admin.getProcedures())) {
+            String state = find(STATE, procedure);
+            if (!OVER.contains(state)) {
+                String type = find(CLASS, procedure);
+                open.add(new String[] {"procedure", type.substring(type.lastIndexOf('.') + 1), state});
+            }
+        }
+        for (String lock : objects(admin.getLocks())) {
+            open.add(new String[] {"lock", lock.replaceAll("\\s+", " "), "master"});
+        }
+        return open;
+    }
+
+    private static String find(Pattern pattern, String text) {
+        Matcher m = pattern.matcher(text);
+        return m.find() ? m.group(1) : "";
+    }
+
+    private static Node named(Node node, ServerName server) {
+        return server != null && server.getHostname().equals(node.address) ? node : null;
+    }
+
+    private Node node(String prefix, ServerName server) {
+        for (Node node : HbaseConf.nodes(run, prefix)) {
+            if (named(node, server) != null) {
+                return node;
+            }
+        }
+        return null;
+    }
+
+    /** The objects of a JSON array, each as its text. */
+    static List<String> objects(String array) {
+        List<String> all = new ArrayList<>();
+        int depth = 0;
+        int from = 0;
+        boolean quoted = false;
+        for (int i = 0; i < array.length(); i++) {
+            char c = array.charAt(i);
+            if (quoted) {
+                if (c == '\\') {
+                    i++;
+                } else if (c == '"') {
+                    quoted = false;
+                }
+            } else if (c == '"') {
+                quoted = true;
+            } else if (c == '{' && depth++ == 0) {
+                from = i;
+            } else if (c == '}' && --depth == 0) {
+                all.add(array.substring(from, i + 1));
+            }
+        }
+        return all;
+    }
+
+    /** Waits until nothing is under way; what is left then never ends. @return false when nobody could be asked */
+    private boolean settled() {
+        long limit = System.nanoTime() + SETTLE_NS;
+        while (true) {
+            String why = null;
+            try {
+                List<String[]> open = underWay();
+                if (open.isEmpty()) {
+                    return true;
+                }
+                if (System.nanoTime() - limit >= 0) {
+                    for (String[] one : open) {
+                        out.leftover(one[0], one[1], one[2]);
+                    }
+                    return true;
+                }
+            } catch (IOException e) {
+                why = e.toString();
+            }
+            if (why != null && System.nanoTime() - limit >= 0) {
+                out.incomplete("leftovers", why);
+                out.incomplete("replicas", why);
+                return false;
+            }
+            LockSupport.parkNanos(POLL_NS);
+        }
+    }
+
+    // ---- contents
+
+    private boolean contents() throws Exception {
+        for (String table : new TreeSet<>(workload.tables.names())) {
+            String seen = HbaseTables.seen(connection, admin, table);
+            if (seen != null) {
+                out.replica(master, "0", HbaseTables.key(table), seen, null);
+            }
+            Map<String, String> rows = new TreeMap<>();
+            if (seen != null && !rows(table, seen, rows)) {
+                return false;
+            }
+            for (Map.Entry<String, String> row : rows.entrySet()) {
+                out.replica(master, "0", HbaseRows.key(table, row.getKey()), row.getValue(), null);
+            }
+            half(table, seen, rows);
+        }
+        return true;
+    }
+
+    /** All rows of a table. A disabled one is enabled for it, and disabled again. */
+    private boolean rows(String table, String seen, Map<String, String> rows) throws Exception {
+        TableName name = TableName.valueOf(table);
+        boolean enabled = seen.startsWith("enabled ");
+        if (!enabled) {
+            try {
+                admin.enableTable(name);
+            } catch (IOException e) {
+                out.mismatch(master, "a table that is not enabled cannot be enabled", seen + ": " + e);
+                out.incomplete("replicas", table + ": " + e);
+                return false;
+            }
+        }
+        try (Table open = connection.getTable(name)) {
+            Map<String, String> scanned = new TreeMap<>();
+            try (ResultScanner all = open.getScanner(new Scan())) {
+                for (Result row : all) {
+                    scanned.put(Bytes.toString(row.getRow()), HbaseRows.shown(row));
+                }
+            }
+            for (String row : workload.rows.of(table)) {
+                String got = HbaseRows.shown(open.get(new Get(HbaseRows.bytes(row))));
+                if (got != null) {
+                    rows.put(row, got);
+                }
+                if (!java.util.Objects.equals(got, scanned.get(row))) {
+                    out.mismatch(master, "get and scan differ", table + " row " + row + ": get " + got + ", scan " + scanned.get(row));
+                }
+            }
+            scanned.keySet().removeAll(workload.rows.of(table));
+            if (!scanned.isEmpty()) {
+                out.mismatch(master, "there are rows that nobody wrote", table + ": " + scanned);
+            }
+        }
+        if (!enabled) {
+            admin.disableTable(name);
+        }
+        return true;
+    }
+
+    /** An operation that takes rows with it has happened to the table and to all rows, or to none of them. */
+    private void half(String table, String seen, Map<String, String> rows) {
+        HbaseTables.Doubt doubt;
+        synchronized (workload.tables.doubts) {
+            doubt = workload.tables.doubts.get(table);
+        }
+        if (doubt == null) {
+            return;
+        }
+        boolean done = java.util.Objects.equals(seen, doubt.after);
+        List<String> there = new ArrayList<>(doubt.rows);
+        there.retainAll(rows.keySet());
+        if (there.size() != (done ? 0 : doubt.rows.size())) {
+            out.mismatch(master, "a table operation is half done", table + " is " + seen + " and of rows " + doubt.rows + " has " + there);
+        }
+    }
+}
