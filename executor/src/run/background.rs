@@ -3,11 +3,13 @@
 use super::archives::Archives;
 use super::boot::Boot;
 use super::commands::CLASS_LIST;
+use super::drive::Drive;
 use super::flow::{Flow, Went};
 use super::hot::COMPILED_LOG;
 use super::options::{RunError, RunOptions};
 use super::{Runner, Start};
 use crate::link::{NodeReading, occ_key};
+use crate::slot::Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -52,33 +54,62 @@ pub fn learn_background(runner: &Runner, options: &RunOptions) -> Result<Vec<Sta
     Ok(stacks)
 }
 
-fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> {
+/// A cold, fault-free cluster that serves, with its clients connected, for as long as `work` takes.
+fn booted<T>(
+    runner: &Runner,
+    asked: &RunOptions,
+    start: Start<'_>,
+    work: impl FnOnce(&Slot, &mut Drive<'_, '_>, &RunOptions) -> Result<T, RunError>,
+) -> Result<T, RunError> {
     let began = Instant::now();
     let sequence = FaultSequence::empty(&runner.prepared().target().name);
     // The nodes' own patience to come up, as much again for the clients to connect, and the idle time: a workload that hangs is told
     // by then.
     let patience = runner.prepared().target().ready.timeout;
-    let list_classes = !Archives::settled(runner.prepared());
     let options = RunOptions {
         limit: 2 * patience + 2 * IDLE + Duration::from_secs(5),
-        // What traffic loads and compiles belongs into the lists.
-        for_snapshot: list_classes,
+        // What traffic loads and compiles belongs into the lists. Who watches for idle stacks wants none before.
+        for_snapshot: matches!(start, Start::ListClasses),
         stop: asked.stop.clone(),
         progress: asked.progress.clone(),
         ..RunOptions::default()
     };
     let slot = runner.open_slot()?;
     let mut product = RunProduct::default();
-    let start = match list_classes {
-        true => Start::ListClasses,
-        false => Start::Boot,
-    };
-    let stacks = runner.with_drive(&slot, &sequence, &options, start, began, |drive| {
+    let done = runner.with_drive(&slot, &sequence, &options, start, began, |drive| {
         let went = Flow::new(drive, &mut product).boot(&sequence, Boot::Each)?;
         if let Some(why) = why_not(went, &mut product.record) {
             return Err(RunError::io("learning background stacks", why));
         }
-        let wait = |drive: &mut super::drive::Drive<'_, '_>, d: Duration| {
+        work(&slot, drive, &options)
+    });
+    slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
+    done
+}
+
+/// What a boot and some traffic load and compile, as archives and as the list for parked JVMs.
+fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
+    booted(runner, asked, Start::ListClasses, |slot, drive, options| {
+        if options.to_end() {
+            return Err(RunError::io("listing classes", "stopped"));
+        }
+        let of_nodes = |file: &str| -> Vec<PathBuf> {
+            let nodes = drive.cluster.nodes.iter();
+            nodes.map(|n| n.dir.join(file)).collect()
+        };
+        let workload = slot.root().join("workload").join(CLASS_LIST);
+        let (lists, compiled) = (of_nodes(CLASS_LIST), of_nodes(COMPILED_LOG));
+        Archives::make(runner.prepared(), &lists, &compiled, &workload)
+            .map_err(|e| RunError::io("keeping class archives in the cache", e))
+    })
+}
+
+fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> {
+    if !Archives::settled(runner.prepared()) {
+        list(runner, asked)?;
+    }
+    booted(runner, asked, Start::Boot, |_, drive, options| {
+        let wait = |drive: &mut Drive<'_, '_>, d: Duration| {
             let until = drive.now() + u64::try_from(d.as_nanos()).unwrap_or(0);
             drive.until(until, |_| false)
         };
@@ -107,20 +138,8 @@ fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> 
                 }
             }
         }
-        if list_classes {
-            let of_nodes = |file: &str| -> Vec<PathBuf> {
-                let nodes = drive.cluster.nodes.iter();
-                nodes.map(|n| n.dir.join(file)).collect()
-            };
-            let workload = slot.root().join("workload").join(CLASS_LIST);
-            let (lists, compiled) = (of_nodes(CLASS_LIST), of_nodes(COMPILED_LOG));
-            Archives::make(runner.prepared(), &lists, &compiled, &workload)
-                .map_err(|e| RunError::io("keeping class archives in the cache", e))?;
-        }
         Ok(stacks.into_iter().collect::<Vec<_>>())
-    });
-    slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
-    stacks
+    })
 }
 
 /// Why a booted cluster is no use, the cause before what followed from it. None = it is.

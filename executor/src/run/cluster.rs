@@ -348,6 +348,12 @@ impl<'a> Cluster<'a> {
     /// Ends since the last call. Below a launcher slot init is nobody's parent and tells none: there a process is looked at.
     pub fn exits(&self) -> Vec<Exit> {
         let mut all = self.slot.exits();
+        // A parked JVM has the number of the one before it: that one's end is not its own.
+        all.retain(|e| {
+            let now = self.nodes.iter().filter_map(|n| n.process.as_ref());
+            !now.into_iter()
+                .any(|p| p.pid_inside == e.pid && e.t_ns < p.spawned_ns)
+        });
         let unseen = |n: &&Node| n.incarnations.last().is_some_and(|i| i.ended_ns.is_none());
         if self.launcher.is_some() {
             for p in self.nodes.iter().filter(unseen).flat_map(|n| &n.process) {
@@ -428,7 +434,8 @@ impl<'a> Cluster<'a> {
 
     /// Starts several nodes at once: where they go on from parked JVMs all of these are there before the first one goes on.
     pub fn spawn_nodes(&mut self, nodes: &[usize]) -> Result<(), RunError> {
-        let together = nodes.len() > 1 && self.parked.is_some() && self.launcher.is_none();
+        let go_on = self.parked.as_ref().is_some_and(|p| p.works());
+        let together = nodes.len() > 1 && go_on && self.launcher.is_none();
         let gate = |i: &usize| self.nodes[*i].dir.join(ASKED);
         let gates: Vec<PathBuf> = nodes.iter().filter(|_| together).map(gate).collect();
         let doing = |e| RunError::io("keeping parked JVMs back", e);

@@ -141,9 +141,9 @@ pub struct Runner {
     /// The coverage map was seen to fill: no need to look again.
     map_fills: AtomicBool,
     cuts: OnceLock<Result<(), String>>,
-    snapshots: Mutex<Snapshots>,
-    /// Beside the lock of all snapshots: a run never waits for what another one makes.
+    /// Beside the lock of all snapshots: a run never waits for what another one makes. Dropped before their keeper.
     parked: Mutex<HaveParked>,
+    snapshots: Mutex<Snapshots>,
 }
 
 /// The parked JVMs, or why there are none; nothing before they were asked for.
@@ -367,11 +367,22 @@ impl Runner {
             }
         }
         let began = Instant::now();
-        let parked = self.parked_jvms().filter(|_| options.restorable());
-        let mut config = self.slot_config();
-        config.images = parked.as_ref().map(|p| p.images());
+        let mut parked = self.parked_jvms().filter(|_| options.restorable());
+        let with_images = parked.as_ref().and_then(|parked| {
+            let mut config = self.slot_config();
+            config.images = Some(parked.images());
+            Slot::open(&config).ok()
+        });
+        let slot = match with_images {
+            Some(slot) => slot,
+            None => {
+                // The keeper may be gone, and with it the JVMs.
+                parked = None;
+                self.open_slot()?
+            }
+        };
         Ok(Begun {
-            slot: Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?,
+            slot,
             restored: None,
             parked,
             warning: cold.map(|why| format!("started cold: {why}")),
@@ -392,6 +403,9 @@ impl Runner {
     pub fn not_parked(&self) -> Option<String> {
         match &*lock(&self.parked) {
             Some(Err(why)) => Some(format!("no parked JVM: {why}")),
+            Some(Ok(parked)) if !parked.works() => {
+                Some("no parked JVM: too many did not go on in a row".into())
+            }
             _ => None,
         }
     }

@@ -261,7 +261,14 @@ impl Trees {
                 self.wait(launcher, id, Wait::LauncherGone { clock_offset });
                 None
             }
-            Wait::Restore { .. } => Some((id, Err(last_words("restore", status)))),
+            Wait::Restore {
+                launcher, joins, ..
+            } => {
+                if joins {
+                    end_tree(launcher); // the slot goes on, so nothing of it may
+                }
+                Some((id, Err(last_words("restore", status))))
+            }
             Wait::LauncherGone { clock_offset } => Some((id, Ok(Reply::Restored { clock_offset }))),
         }
     }
@@ -334,14 +341,18 @@ fn same_clock(launcher: i32) -> Result<i64, String> {
     if theirs == ours {
         return Ok(0);
     }
-    for child in children_of(launcher).into_iter().chain([launcher]) {
-        let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
-    }
+    end_tree(launcher);
     Err(format!(
         "CRIU gave what it restored a clock of its own ({} beside {})",
         theirs.display(),
         ours.display()
     ))
+}
+
+fn end_tree(launcher: i32) {
+    for child in children_of(launcher).into_iter().chain([launcher]) {
+        let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
+    }
 }
 
 fn children_of(pid: i32) -> Vec<i32> {
