@@ -43,6 +43,7 @@ final class Park {
     private final Method shouldBeInitialized;
 
     private Park() {
+        quiet.put(Object.class, true);
         Object the = null;
         Method should = null;
         try {
