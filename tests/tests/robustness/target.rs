@@ -49,7 +49,7 @@ fn each_kind_of_mistake_names_file_key_value_and_remedy() {
         (
             "java = 8",
             "java = \"eight\"",
-            &["`target.java`", "`eight` is a string", "whole number"],
+            &["`target.java`", "`eight` is no range", "java = \"8..17\""],
         ),
         (
             "java = 8",
