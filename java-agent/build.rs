@@ -1,4 +1,4 @@
-//! Builds the three jars with Maven and leaves them in OUT_DIR for lib.rs to embed.
+//! Builds the three jars with Maven, and one small library with the C compiler, and leaves them in OUT_DIR for lib.rs to embed.
 //!
 //! The Maven sources are copied below OUT_DIR and built there: the source tree stays clean, and the hash of the sources can be
 //! written into the agent's copy of `Build.java`, so that a running agent reports the same number as `BUILD_HASH`. Refuses to go on
@@ -14,6 +14,9 @@ use std::process::{Command, Output};
 const MODULES: [&str; 3] = ["runtime", "agent", "workload"];
 /// Modules whose classes run inside a node: their sources are what AGENT_BUILD stands for.
 const HASHED: [&str; 2] = ["runtime", "agent"];
+/// For JVMs that are parked: the one thing that Java cannot ask of a JVM.
+const C_SOURCE: &str = "native/park.c";
+const LIBRARY: &str = "libwarren-park.so";
 const HASH_LINE: &str = "HASH = 0L;";
 
 fn main() {
@@ -36,6 +39,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         // the folder itself too: a new file changes it
         println!("cargo:rerun-if-changed={module}/src/main");
     }
+    println!("cargo:rerun-if-changed={C_SOURCE}");
     files.sort();
     for file in &files {
         println!("cargo:rerun-if-changed={}", file.display());
@@ -74,6 +78,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         jars = fnv1a(jars, &bytes);
         fs::write(out.join(&name), bytes)?;
     }
+    let library = out.join(LIBRARY);
+    compile(&source.join(C_SOURCE), &library)?;
+    jars = fnv1a(jars, &fs::read(&library)?);
     let mut text = String::new();
     writeln!(
         text,
@@ -82,7 +89,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     writeln!(text, "pub const BUILD_HASH: u64 = {hash:#018x};")?;
     writeln!(
         text,
-        "/// Hash of the bytes of the three jars: names the folder they are written to."
+        "/// Hash of the bytes of the jars and the library: names the folder they are written to."
     )?;
     writeln!(text, "pub const JARS_HASH: u64 = {jars:#018x};")?;
     fs::write(out.join("hashes.rs"), text)?;
@@ -115,6 +122,57 @@ fn stamp(file: &Path, hash: u64) -> Result<(), Box<dyn Error>> {
         text.replace(HASH_LINE, &format!("HASH = {hash:#018x}L;")),
     )?;
     Ok(())
+}
+
+/// A shared library of one C source, with the headers of the JDK that runs Maven. No symbol in it is newer than glibc 2.2.5: it is
+/// loaded into the JVMs of other JDKs, which may bring a C library of their own.
+fn compile(source: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
+    let include = java_home()?.join("include");
+    if !include.join("jvmti.h").is_file() {
+        return Err(format!(
+            "{} has no jvmti.h: install a JDK (17 or later), not a runtime alone",
+            include.display()
+        )
+        .into());
+    }
+    let output = Command::new("cc")
+        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fno-stack-protector", "-I"])
+        .arg(&include)
+        .arg("-I")
+        .arg(include.join("linux"))
+        .arg("-o")
+        .arg(to)
+        .arg(source)
+        .output()
+        .map_err(|e| format!("starting `cc`: {e}. Install a C compiler (gcc, libc6-dev), which Rust links with too"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("compiling {}:\n{said}", source.display()).into())
+}
+
+/// Of the `java` that is used, as it says itself.
+fn java_home() -> Result<PathBuf, Box<dyn Error>> {
+    let java = env::var_os("JAVA_HOME").map_or_else(
+        || PathBuf::from("java"),
+        |home| PathBuf::from(home).join("bin/java"),
+    );
+    let output = Command::new(&java)
+        .args(["-XshowSettings:properties", "-version"])
+        .output()
+        .map_err(|e| {
+            format!(
+                "starting {}: {e}. Install a JDK (17 or later)",
+                java.display()
+            )
+        })?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let home = said
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("java.home = "));
+    home.map(PathBuf::from)
+        .ok_or_else(|| format!("{} does not name its java.home: {said}", java.display()).into())
 }
 
 fn maven(build: &Path) -> Result<(), Box<dyn Error>> {

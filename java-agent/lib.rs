@@ -1,4 +1,5 @@
-//! The Java parts as bytes: the agent, its runtime (boot class path) and the workload library, built by build.rs.
+//! The Java parts as bytes: the agent, its runtime (boot class path), the workload library, and the C library for parked JVMs, built by
+//! build.rs.
 //!
 //! Called by executor/, which writes them beside its cache at start ([`write_jars`]). Starts nothing and knows nothing of targets.
 
@@ -14,6 +15,8 @@ pub static RUNTIME_JAR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/warren
 pub static AGENT_JAR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/warren-agent.jar"));
 /// Library of workload programs.
 pub static WORKLOAD_JAR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/warren-workload.jar"));
+/// Loaded into JVMs that are parked (`native/park.c`).
+pub static PARK_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwarren-park.so"));
 
 /// Where the jars lie after [`write_jars`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct Jars {
     pub runtime: PathBuf,
     pub agent: PathBuf,
     pub workload: PathBuf,
+    /// A shared library.
+    pub park: PathBuf,
 }
 
 /// Writes the jars to `dir/<hash of the jars>/` and returns their paths.
@@ -37,6 +42,7 @@ pub fn write_jars(dir: &Path) -> io::Result<Jars> {
         runtime: write(&folder, "warren-runtime.jar", RUNTIME_JAR)?,
         agent: write(&folder, "warren-agent.jar", AGENT_JAR)?,
         workload: write(&folder, "warren-workload.jar", WORKLOAD_JAR)?,
+        park: write(&folder, "libwarren-park.so", PARK_LIBRARY)?,
     })
 }
 
@@ -112,6 +118,6 @@ mod tests {
         let left: Vec<_> = fs::read_dir(dir.path().join(format!("{JARS_HASH:016x}")))
             .expect("the folder")
             .collect();
-        assert_eq!(left.len(), 3, "no partial file stays: {left:?}");
+        assert_eq!(left.len(), 4, "no partial file stays: {left:?}");
     }
 }

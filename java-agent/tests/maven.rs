@@ -6,11 +6,14 @@ use std::process::Command;
 #[test]
 fn java_tests_pass() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let jars = warren_agent::write_jars(folder.path()).expect("the library for parked JVMs");
     // Offline first, as in build.rs: the plugins for tests are fetched on the first run only.
     let mut said = String::new();
     for offline in [true, false] {
         let mut command = Command::new("mvn");
         command.current_dir(here).args(["-q", "-B"]);
+        command.arg(format!("-Dwarren.park={}", jars.park.display()));
         if offline {
             command.arg("-o");
         }

@@ -10,7 +10,7 @@ use warren_executor::setup::jdk::{self, OFFERED, Place};
 use warren_tests::{cache, note, root, text_of};
 
 /// The agent's tests that have a JDK as their parameter.
-const TESTS: &str = "HooksTest,HoldTest,InstrumentTest#loadTimeAndOffline*";
+const TESTS: &str = "HooksTest,HoldTest,ParkTest,InstrumentTest#loadTimeAndOffline*";
 
 #[test]
 fn the_agent_on_the_other_jdks() {
@@ -45,6 +45,8 @@ fn the_agent_on_the_other_jdks() {
         return;
     }
     let folders: Vec<String> = homes.iter().map(|(_, h)| h.display().to_string()).collect();
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let jars = warren_agent::write_jars(folder.path()).expect("the library for parked JVMs");
     let mut said = String::new();
     // Offline first: build.rs fetched what Maven needs, unless it never ran the tests here.
     for offline in ["-o", "-U"] {
@@ -52,6 +54,7 @@ fn the_agent_on_the_other_jdks() {
             .current_dir(root().join("java-agent"))
             .args(["-q", "-B", offline, "verify"])
             .arg(format!("-Dtest={TESTS}"))
+            .arg(format!("-Dwarren.park={}", jars.park.display()))
             .arg("-Dsurefire.failIfNoSpecifiedTests=false")
             .env("WARREN_JDKS", folders.join(":"))
             .output()

@@ -11,7 +11,7 @@ use super::{Runner, Start};
 use crate::link::{NodeReading, occ_key};
 use crate::slot::Slot;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_model::{FaultSequence, RunProduct, RunRecord, StackId};
 
@@ -19,6 +19,8 @@ use warren_model::{FaultSequence, RunProduct, RunRecord, StackId};
 const IDLE: Duration = Duration::from_secs(5);
 /// What the start leaves behind settles first.
 const SETTLE: Duration = Duration::from_millis(500);
+/// How long the others are without a node that was killed: an election and some service.
+const AWAY: Duration = Duration::from_secs(2);
 
 /// Stacks whose count grows while the ready cluster, with its clients connected, is idle for 5 s. Kept in the cache by the
 /// content of the target, so later starts learn nothing anew. Of the options `stop` and `progress` count.
@@ -87,21 +89,71 @@ fn booted<T>(
     done
 }
 
-/// What a boot and some traffic load and compile, as archives and as the list for parked JVMs.
+/// What a boot, some traffic and a few faults load and compile, as archives and as the list for parked JVMs.
 fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
     booted(runner, asked, Start::ListClasses, |slot, drive, options| {
+        let ended = rehearse(drive)?;
         if options.to_end() {
             return Err(RunError::io("listing classes", "stopped"));
         }
         let of_nodes = |file: &str| -> Vec<PathBuf> {
-            let nodes = drive.cluster.nodes.iter();
-            nodes.map(|n| n.dir.join(file)).collect()
+            let living = drive.cluster.nodes.iter().map(|n| n.dir.join(file));
+            let ended = ended.iter().map(|i| &drive.cluster.nodes[*i].dir);
+            living.chain(ended.map(|d| kept(d, file))).collect()
         };
         let workload = slot.root().join("workload").join(CLASS_LIST);
         let (lists, compiled) = (of_nodes(CLASS_LIST), of_nodes(COMPILED_LOG));
         Archives::make(runner.prepared(), &lists, &compiled, &workload)
             .map_err(|e| RunError::io("keeping class archives in the cache", e))
     })
+}
+
+/// Where the list of a JVM that was killed in a rehearsal is kept: the next one in its folder writes its own.
+fn kept(dir: &Path, file: &str) -> PathBuf {
+    dir.join(file).with_extension("1")
+}
+
+/// What runs do most: of each group that may lose a node, the one that leads is killed and started again, then another one. The nodes
+/// that were, as far as the cluster came back in time; what its JVMs loaded and compiled until then is as good.
+fn rehearse(drive: &mut Drive<'_, '_>) -> Result<Vec<usize>, RunError> {
+    let mut ended = Vec::new();
+    let patience = drive.cluster.prepared.target().ready.timeout;
+    let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+    for (g, group) in drive.cluster.prepared.target().groups.iter().enumerate() {
+        if group.max_dead == 0 {
+            continue;
+        }
+        for turn in 0..2 {
+            Flow::new(drive, &mut RunProduct::default()).ask_roles()?;
+            let lead = drive.cluster.questions.lead.as_str();
+            let leads = |i: &usize| drive.cluster.nodes[*i].role.as_deref() == Some(lead);
+            let members: Vec<usize> = (0..drive.cluster.nodes.len())
+                .filter(|i| drive.cluster.nodes[*i].spec.group == g && !ended.contains(i))
+                .collect();
+            let leader = members.iter().copied().find(leads).filter(|_| turn == 0);
+            let Some(i) = leader.or(members.first().copied()) else {
+                break;
+            };
+            drive.cluster.kill_node(i);
+            if let Some(process) = &drive.cluster.nodes[i].process {
+                // Later than this it is as dead; only its lists may be torn, and torn lines are left out.
+                let _ = drive.cluster.slot.wait_exit(process, Instant::now() + IDLE);
+            }
+            for file in [CLASS_LIST, COMPILED_LOG] {
+                let dir = &drive.cluster.nodes[i].dir;
+                let _ = std::fs::rename(dir.join(file), kept(dir, file));
+            }
+            ended.push(i);
+            let settled = drive.now() + u64::try_from(AWAY.as_nanos()).unwrap_or(0);
+            drive.until(settled, |_| false)?;
+            drive.cluster.spawn_nodes(&[i])?;
+            let until = (drive.now() + patience).min(drive.deadline);
+            if !drive.until(until, Drive::all_serve)? {
+                return Ok(ended);
+            }
+        }
+    }
+    Ok(ended)
 }
 
 fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> {

@@ -11,9 +11,8 @@ use super::cuts::{CutEnded, CutNow};
 use super::memory::WORKLOAD_HEAP;
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
-use super::snapshots::parked::ASKED;
 use super::snapshots::{Parked, Snapshot};
-use super::{RunError, Start, image};
+use super::{RunError, Start, hot, image};
 use crate::link::{AgentConf, NodePage, RunPage, SharedPage, Word, WorkloadPage, write_agent_conf};
 use crate::prepare::Prepared;
 use crate::slot::{AtDump, Exit, Process, Slot, SpawnSpec};
@@ -287,10 +286,17 @@ impl<'a> Cluster<'a> {
 
     /// Starts nodes, and perhaps the workload, below a launcher, so that they can be dumped.
     pub fn launch(&mut self, nodes: &[usize], workload: bool) -> Result<(), RunError> {
-        let mut specs: Vec<SpawnSpec> = nodes
-            .iter()
-            .map(|i| self.node_spec(&self.nodes[*i]))
-            .collect();
+        let mut specs: Vec<SpawnSpec> = Vec::new();
+        for i in nodes {
+            let node = &self.nodes[*i];
+            let mut spec = self.node_spec(node);
+            // What a tree's first JVMs have compiled no run from it needs to. A reboot in a tree is one run's own.
+            if node.incarnation() == 0 && hot::find(self.prepared).is_some() {
+                hot::ask(self.prepared, &node.dir, hot::GOING_ON, &mut spec)
+                    .map_err(|e| RunError::io(format!("starting {}", node.name), e))?;
+            }
+            specs.push(spec);
+        }
         if workload {
             specs.push(self.workload_spec());
         }
@@ -436,7 +442,7 @@ impl<'a> Cluster<'a> {
     pub fn spawn_nodes(&mut self, nodes: &[usize]) -> Result<(), RunError> {
         let go_on = self.parked.as_ref().is_some_and(|p| p.works());
         let together = nodes.len() > 1 && go_on && self.launcher.is_none();
-        let gate = |i: &usize| self.nodes[*i].dir.join(ASKED);
+        let gate = |i: &usize| self.nodes[*i].dir.join(hot::WAITING);
         let gates: Vec<PathBuf> = nodes.iter().filter(|_| together).map(gate).collect();
         let doing = |e| RunError::io("keeping parked JVMs back", e);
         for gate in &gates {

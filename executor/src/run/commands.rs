@@ -66,6 +66,7 @@ pub(super) fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
     .map(str::to_owned)
     .to_vec();
     flags.push(format!("-Xmx{heap}"));
+    flags.push(format!("-Xmn{}k", young_k(heap)));
     flags.push(format!("-Djava.io.tmpdir={}", dir.join("tmp").display()));
     flags.push(format!(
         "-XX:ErrorFile={}",
@@ -73,6 +74,22 @@ pub(super) fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
     ));
     flags
 }
+
+/// Size of the young generation in KiB, of a heap such as `128m`: small, because garbage that was not collected yet is in each dump, and
+/// each run reads it back. Objects that are larger go to the old one at once.
+fn young_k(heap: &str) -> u64 {
+    let unit = match heap.as_bytes().last() {
+        Some(b'g') => 1 << 20,
+        Some(b'm') => 1 << 10,
+        _ => 1,
+    };
+    let digits = heap.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let all = digits.parse::<u64>().unwrap_or(0).saturating_mul(unit);
+    (all / 16).max(LEAST_YOUNG_K.min(all / 2))
+}
+
+/// Of the young generation, KiB.
+const LEAST_YOUNG_K: u64 = 8 << 10;
 
 /// First version that may map an archive elsewhere on purpose (to be harder to attack).
 const RELOCATES: u32 = 17;
@@ -191,4 +208,22 @@ pub(super) fn node_argv(
     argv.push(main.to_owned());
     argv.extend(expanded(args, "args")?);
     Ok(argv)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_young_generation_is_small_and_never_all() {
+        let table = [
+            ("128m", 8 << 10),
+            ("1g", 64 << 10),
+            ("8m", 4 << 10),
+            ("512k", 256),
+        ];
+        for (heap, want) in table {
+            assert_eq!(young_k(heap), want, "{heap}");
+        }
+    }
 }

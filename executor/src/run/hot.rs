@@ -1,15 +1,24 @@
-//! What a JVM of a target loads and compiles: read from the logs of one boot, kept in the cache, done ahead of time in JVMs that are
-//! parked (`snapshots/parked`, decision 0011).
+//! What a JVM of a target loads and compiles: read from the logs of one rehearsal, kept in the cache, and done ahead of time in JVMs that
+//! are dumped: parked ones (`snapshots/parked`) and those of a snapshot's tree (decision 0011).
 //!
-//! Called by the learning of background stacks and by the making of parked JVMs. It looks at names only; which overload was meant no
-//! log says, so all are taken.
+//! Called by the learning of background stacks, by the making of parked JVMs and by the launch of a tree. It looks at names only; which
+//! overload was meant no log says, so all are taken.
 
 use crate::prepare::Prepared;
+use crate::slot::SpawnSpec;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Name of the file that a JVM logs its compilations in.
 pub(super) const COMPILED_LOG: &str = "compiled.log";
+/// The agent of a JVM does it and waits, for as long as this file is there.
+pub(super) const WAITING: &str = ".park";
+/// The agent of a JVM does it and goes on.
+pub(super) const GOING_ON: &str = ".ahead";
+/// Let the JVM run methods compiled that nobody has called (HotSpot's test interface).
+const FLAGS: [&str; 2] = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"];
+/// From here on a JVM says on its output that the agent loads a library, unless it may.
+const NATIVE_ACCESS: (u32, &str) = (24, "--enable-native-access=ALL-UNNAMED");
 /// First version whose log says what is compiled.
 const LOWEST_JAVA: u32 = 11;
 
@@ -30,6 +39,26 @@ fn place(prepared: &Prepared) -> PathBuf {
 /// The list in the cache, if there is one.
 pub(super) fn find(prepared: &Prepared) -> Option<PathBuf> {
     Some(place(prepared)).filter(|p| p.is_file())
+}
+
+/// Has the JVM that is to be started so, in this folder, do it before its program's first line: without a list nothing but wait.
+///
+/// # Errors
+/// Writing the file that asks for it.
+pub(super) fn ask(
+    prepared: &Prepared,
+    dir: &Path,
+    file: &str,
+    spec: &mut SpawnSpec,
+) -> std::io::Result<()> {
+    let list = find(prepared).unwrap_or_default();
+    let library = prepared.agent().park.display();
+    std::fs::write(dir.join(file), format!("{}\n{library}\n", list.display()))?;
+    let (since, may) = NATIVE_ACCESS;
+    let may = (prepared.jdk().feature_version >= since).then_some(may);
+    spec.argv
+        .splice(1..1, FLAGS.into_iter().chain(may).map(str::to_owned));
+    Ok(())
 }
 
 /// Keeps the list of these classes and of what these logs say was compiled.

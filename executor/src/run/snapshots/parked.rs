@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Asks the agent of a JVM to wait while it is there; holds the name of the list of what to do ahead of time, if anything.
-pub(in crate::run) const ASKED: &str = ".park";
 /// The agent's word that it waits.
 const WAITS: &str = ".parked";
 /// Pids of parked JVMs are far above those of any run, so many apart for their threads.
@@ -29,8 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const TURN: Duration = Duration::from_millis(5);
 /// Restores that fail until none is tried any more.
 const MAX_FAILURES: u32 = 3;
-/// Let the JVM run methods compiled that nobody has called (HotSpot's test interface).
-const FLAGS: [&str; 2] = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"];
 
 /// The parked JVMs of a target's nodes.
 #[derive(Debug)]
@@ -91,8 +87,7 @@ impl Parked {
             &runner.config.background,
             Start::Boot,
         )?;
-        let list = hot::find(&runner.prepared).unwrap_or_default();
-        let launched = launch(&slot, &cluster, &list)?;
+        let launched = launch(&slot, &cluster)?;
         let until = Instant::now() + runner.prepared.target().ready.timeout + PATIENCE;
         for (i, one) in launched.iter().enumerate() {
             wait(&cluster, i, one, until)?;
@@ -160,14 +155,12 @@ fn inside(folder: &Path) -> (PathBuf, String) {
 }
 
 /// Starts them all, each told to wait.
-fn launch(slot: &Slot, cluster: &Cluster<'_>, list: &Path) -> Result<Vec<Launched>, RunError> {
+fn launch(slot: &Slot, cluster: &Cluster<'_>) -> Result<Vec<Launched>, RunError> {
     let mut all = Vec::new();
     for (i, node) in cluster.nodes.iter().enumerate() {
-        let place = node.dir.join(ASKED);
-        std::fs::write(&place, format!("{}\n", list.display()))
-            .map_err(|e| RunError::io(format!("writing {}", place.display()), e))?;
         let mut spec = cluster.node_spec(node);
-        spec.argv.splice(1..1, FLAGS.map(str::to_owned));
+        hot::ask(cluster.prepared, &node.dir, hot::WAITING, &mut spec)
+            .map_err(|e| RunError::io(format!("asking the JVM of {} to wait", node.name), e))?;
         let first = FIRST_PID + PIDS_EACH * u32::try_from(i).unwrap_or(0);
         let one = slot
             .launch_apart(&spec, first)

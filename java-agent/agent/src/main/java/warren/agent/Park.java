@@ -1,75 +1,64 @@
 package warren.agent;
 
 import java.io.BufferedReader;
-import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
-import java.lang.reflect.Executable;
-import java.lang.reflect.Field;
 import java.lang.reflect.Method;
-import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import sun.hotspot.WhiteBox;
 
 /**
- * A JVM that is to be dumped before its program's first line (docs/decisions/0011): premain waits here while {@code .park} lies in the
- * working directory. That file names a list, one {@code class} or {@code class method} a line; before it waits, the JVM loads the
- * classes and compiles the methods, so that whoever goes on from the dump need not.
+ * What a JVM does before its program's first line so that whoever goes on from a dump of it need not: it loads the classes and compiles
+ * the methods of a list (docs/decisions/0011). Asked by a file in its working directory, which names the list, one {@code class} or
+ * {@code class method} a line, and the library of {@link MethodIds}, a line each. Called by premain.
  *
- * <p>Runs no code of the target. HotSpot initialises the class of a method that it is handed, so methods are compiled only of classes
- * where that does nothing: of those that are initialised already, and of the target's own that have no static initialiser, nor has
- * any type above them. What cannot be loaded or compiled is left out.
+ * <p>{@code .park}: it then waits there for as long as the file lies. {@code .ahead}: it takes the file away and goes on; the cluster
+ * that it belongs to is dumped later.
+ *
+ * <p>Runs no code of the target: classes are loaded and linked, never initialised. What cannot be loaded or compiled is left out, and
+ * without the library nothing is compiled.
  */
 final class Park {
-    /** Asks a JVM to wait, and names the list; its absence lets it go on. */
-    private static final String ASKED = ".park";
+    /** Asks a JVM to wait; its absence lets it go on. */
+    private static final String WAIT = ".park";
+    private static final String GO_ON = ".ahead";
     /** Says that it waits now, and how many methods were asked to be compiled. */
     private static final String WAITS = ".parked";
     private static final int TURN_MS = 2;
     /** A compiler that does not get on: what is compiled by then must do. */
     private static final int MOST_TURNS = 15_000;
 
-    private final HashMap<Class<?>, Boolean> quiet = new HashMap<>();
-    private final Object unsafe;
-    /** {@code Unsafe.shouldBeInitialized}; null where there is none: then no class counts as initialised. */
-    private final Method shouldBeInitialized;
+    private Park() {}
 
-    private Park() {
-        quiet.put(Object.class, true);
-        Object the = null;
-        Method should = null;
-        try {
-            Class<?> c = Class.forName("sun.misc.Unsafe");
-            Field field = c.getDeclaredField("theUnsafe");
-            field.setAccessible(true);
-            the = field.get(null);
-            should = c.getMethod("shouldBeInitialized", Class.class);
-        } catch (ReflectiveOperationException | RuntimeException e) {
-            // fewer methods are compiled ahead of time
-        }
-        unsafe = the;
-        shouldBeInitialized = should;
-    }
-
-    /** True where this JVM is to wait. */
+    /** True where this JVM is to do something ahead. */
     static boolean asked() {
-        return new File(ASKED).exists();
+        return new File(WAIT).exists() || new File(GO_ON).exists();
     }
 
     static void park() throws IOException, InterruptedException {
+        boolean waits = new File(WAIT).exists();
+        File asked = new File(waits ? WAIT : GO_ON);
         String list;
-        try (BufferedReader in = read(ASKED)) {
+        String library;
+        try (BufferedReader in = read(asked.getPath())) {
             list = in.readLine();
+            library = in.readLine();
         }
-        int methods = list == null || list.isEmpty() ? 0 : new Park().compile(list);
+        if (!waits && !asked.delete()) {
+            throw new IOException("cannot delete " + asked.getAbsolutePath());
+        }
+        int methods = list == null || list.isEmpty() ? 0 : prepare(list, library);
+        if (!waits) {
+            return;
+        }
         File part = new File(WAITS + ".part");
         try (OutputStream out = new FileOutputStream(part)) {
             out.write((methods + "\n").getBytes(StandardCharsets.UTF_8));
@@ -77,7 +66,7 @@ final class Park {
         if (!part.renameTo(new File(WAITS))) {
             throw new IOException("cannot rename " + part.getAbsolutePath());
         }
-        while (asked()) {
+        while (asked.exists()) {
             Thread.sleep(TURN_MS);
         }
     }
@@ -87,92 +76,61 @@ final class Park {
     }
 
     /** Number of methods that the JVM took to compile; returns when it has done so. */
-    private int compile(String list) throws IOException, InterruptedException {
-        WhiteBox box = new WhiteBox();
-        HashMap<String, HashMap<String, List<Executable>>> known = new HashMap<>();
-        int taken = 0;
+    private static int prepare(String list, String library) throws IOException, InterruptedException {
+        List<String> lines = new ArrayList<>();
         try (BufferedReader in = read(list)) {
             for (String line = in.readLine(); line != null; line = in.readLine()) {
+                lines.add(line);
+            }
+        }
+        // All of them before the first is compiled: code that names a class that is not loaded yet is slower for good.
+        Map<String, Class<?>> classes = new HashMap<>();
+        for (String line : lines) {
+            int space = line.indexOf(' ');
+            String name = space < 0 ? line : line.substring(0, space);
+            if (!classes.containsKey(name)) {
+                classes.put(name, load(name));
+            }
+        }
+        try (MethodIds ids = library == null ? null : MethodIds.load(library)) {
+            if (ids == null) {
+                return 0;
+            }
+            WhiteBox box = new WhiteBox();
+            int taken = 0;
+            for (String line : lines) {
                 int space = line.indexOf(' ');
-                if (space < 0) {
-                    load(line);
-                    continue;
-                }
-                String name = line.substring(0, space);
-                HashMap<String, List<Executable>> methods = known.get(name);
-                if (methods == null) {
-                    methods = methods(name);
-                    known.put(name, methods);
-                }
-                List<Executable> overloads = methods.get(line.substring(space + 1));
-                for (int i = 0; overloads != null && i < overloads.size(); i++) {
-                    taken += box.enqueueMethodForCompilation0(overloads.get(i), WhiteBox.SIMPLE, -1) ? 1 : 0;
+                Class<?> c = space < 0 ? null : classes.get(line.substring(0, space));
+                if (c != null) {
+                    taken += compile(box, c, line.substring(space + 1));
                 }
             }
+            for (int turn = 0; turn < MOST_TURNS && box.getCompileQueueSize(WhiteBox.SIMPLE) > 0; turn++) {
+                Thread.sleep(TURN_MS);
+            }
+            return taken;
         }
-        for (int turn = 0; turn < MOST_TURNS && box.getCompileQueueSize(WhiteBox.SIMPLE) > 0; turn++) {
-            Thread.sleep(TURN_MS);
-        }
-        return taken;
     }
 
-    /** Methods and constructors of a class by name; none where it cannot be loaded, or where to ask for them would initialise it. */
-    private HashMap<String, List<Executable>> methods(String name) {
-        HashMap<String, List<Executable>> out = new HashMap<>();
+    /** Hands all methods of this name to the compiler; how many it took. */
+    private static int compile(WhiteBox box, Class<?> c, String name) {
         try {
-            Class<?> c = load(name);
-            if (c == null || !quiet(c)) {
-                return out;
+            Method any = Object.class.getMethod("toString"); // the ids say which
+            long[] ids = MethodIds.of(c, name);
+            if (ids == null) {
+                c.getDeclaredMethods(); // links it
+                ids = MethodIds.of(c, name);
             }
-            for (Executable m : c.getDeclaredMethods()) {
-                add(out, m.getName(), m);
+            int taken = 0;
+            for (int i = 0; ids != null && i < ids.length; i++) {
+                MethodIds.ask(ids[i]);
+                taken += box.enqueueMethodForCompilation0(any, WhiteBox.SIMPLE, -1) ? 1 : 0;
             }
-            for (Executable m : c.getDeclaredConstructors()) {
-                add(out, "<init>", m);
-            }
-        } catch (LinkageError | RuntimeException e) {
-            // a class that it names is missing
-        }
-        return out;
-    }
-
-    /** True where initialising the class runs no code. */
-    private boolean quiet(Class<?> c) {
-        Boolean known = quiet.get(c);
-        if (known == null) {
-            known = initialised(c) || c.getClassLoader() == ClassLoader.getSystemClassLoader() && !initialises(c) && quietAbove(c);
-            quiet.put(c, known);
-        }
-        return known;
-    }
-
-    private boolean quietAbove(Class<?> c) {
-        boolean all = c.getSuperclass() == null || quiet(c.getSuperclass());
-        for (Class<?> above : c.getInterfaces()) {
-            all &= quiet(above);
-        }
-        return all;
-    }
-
-    private boolean initialised(Class<?> c) {
-        try {
-            return shouldBeInitialized != null && !(Boolean) shouldBeInitialized.invoke(unsafe, c);
-        } catch (ReflectiveOperationException e) {
-            return false;
-        }
-    }
-
-    /** Whether its class file names a static initialiser, as far as its bytes tell; true where they cannot be read. */
-    private static boolean initialises(Class<?> c) {
-        try (InputStream in = ClassLoader.getSystemResourceAsStream(c.getName().replace('.', '/') + ".class")) {
-            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-            byte[] piece = new byte[1 << 13];
-            for (int n = in == null ? -1 : in.read(piece); n >= 0; n = in.read(piece)) {
-                bytes.write(piece, 0, n);
-            }
-            return bytes.size() == 0 || bytes.toString("ISO-8859-1").contains("<clinit>");
-        } catch (IOException e) {
-            return true;
+            return taken;
+        } catch (ReflectiveOperationException | LinkageError | RuntimeException e) {
+            return 0; // a class that it names is missing
+        } finally {
+            MethodIds.ask(0);
         }
     }
 
@@ -183,18 +141,5 @@ final class Park {
         } catch (ClassNotFoundException | LinkageError | RuntimeException e) {
             return null;
         }
-    }
-
-    /** Where there is something to compile: of a method without bytecode the JVM does not say no, it dies. */
-    private static void add(HashMap<String, List<Executable>> all, String name, Executable method) {
-        if ((method.getModifiers() & (Modifier.ABSTRACT | Modifier.NATIVE)) != 0) {
-            return;
-        }
-        List<Executable> of = all.get(name);
-        if (of == null) {
-            of = new ArrayList<>();
-            all.put(name, of);
-        }
-        of.add(method);
     }
 }

@@ -33,16 +33,16 @@ public final class Premain {
         }
         File file = new File(args.substring(0, comma));
         Conf conf = Conf.read(file);
-        boolean parked = Park.asked() && allInstrumented(conf);
+        boolean ahead = Park.asked() && allInstrumented(conf);
         String missing = null;
-        if (parked) {
+        if (ahead) {
             // Changed first: what is compiled before its class changes is compiled for nothing. The hooks sleep until they are enabled.
             missing = JreHooks.install(inst);
             Park.park();
             conf = Conf.read(file); // of the run it goes on in
         }
         Link.start(file, conf, args.substring(comma + 1), Build.HASH);
-        if (!parked) {
+        if (!ahead) {
             missing = JreHooks.install(inst);
         }
         if (missing != null) {

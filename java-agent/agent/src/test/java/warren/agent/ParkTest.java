@@ -1,11 +1,16 @@
 package warren.agent;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.io.File;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -17,19 +22,59 @@ class ParkTest {
         return Slot.javas();
     }
 
+    /** As executor/src/run/hot.rs gives them. */
+    private static String[] flags(String java) {
+        List<String> flags = new ArrayList<>(List.of("-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"));
+        if (Integer.parseInt(Slot.version(new File(java))) >= 24) {
+            flags.add("--enable-native-access=ALL-UNNAMED");
+        }
+        flags.add("sample.Parked");
+        return flags.toArray(new String[0]);
+    }
+
+    private static String library() {
+        // cargo test gives it: build.rs makes it with a C compiler
+        String library = System.getProperty("warren.park");
+        assumeTrue(library != null, "-Dwarren.park=libwarren-park.so is not given");
+        return library;
+    }
+
+    private static Path list(Path dir) throws IOException {
+        return Files.writeString(dir.resolve("list"), "no.Such\nno.Such thing\nsample.Parked$Loud\nsample.Parked$Loud say\n"
+                + "sample.Parked$Above more\nsample.Parked$Quiet twice\njava.lang.Object hashCode\njava.lang.Object equals\n");
+    }
+
+    @ParameterizedTest
+    @MethodSource("javas")
+    void oneThatDoesNotWaitGoesOnByItself(String java, @TempDir Path dir) throws Exception {
+        String library = library();
+        try (Slot slot = new Slot(dir, "include sample.**", "instrumented " + Slot.testClasses())) {
+            Path asked = slot.node.resolve(".ahead");
+            Files.writeString(asked, list(dir) + "\n" + library + "\n");
+            Slot.Child child = slot.start(java, Slot.testClasses(), flags(java));
+            List<String> said = new ArrayList<>();
+            while (said.size() < 3) {
+                String line = child.line();
+                if (!line.contains("sun.hotspot.WhiteBox")) {
+                    said.add(line);
+                }
+            }
+            assertEquals(List.of("main", "loud", "8"), said);
+            assertFalse(Files.exists(asked), "asked once");
+        }
+    }
+
     @ParameterizedTest
     @MethodSource("javas")
     void nothingOfTheProgramRunsBeforeItGoesOn(String java, @TempDir Path dir) throws Exception {
+        String library = library();
         try (Slot slot = new Slot(dir, "include sample.**", "instrumented " + Slot.testClasses())) {
             Path asked = slot.node.resolve(".park");
-            Path list = dir.resolve("list");
-            Files.writeString(list, "no.Such\nno.Such thing\nsample.Parked$Loud\nsample.Parked$Loud say\nsample.Parked$Above more\n"
-                    + "sample.Parked$Quiet twice\njava.lang.Object hashCode\njava.lang.Object equals\n");
-            Files.writeString(asked, list + "\n");
-            Slot.Child child = slot.start(java, Slot.testClasses(), "-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI", "sample.Parked");
+            Files.writeString(asked, list(dir) + "\n" + library + "\n");
+            Slot.Child child = slot.start(java, Slot.testClasses(), flags(java));
             Path waits = slot.node.resolve(".parked");
             assertTrue(Slot.await(() -> Files.exists(waits)), "it waits");
-            assertEquals("2\n", Files.readString(waits), "Quiet.twice and Object.equals: the others run code or are native");
+            assertEquals("4\n", Files.readString(waits), "say, more, twice and Object.equals; the others are native or not there");
             assertEquals(0, slot.header(Slot.INCARNATION), "it is nobody's yet");
             // The JVM names each native of WhiteBox that ours does not have.
             java.io.InputStream out = child.process.getInputStream();
