@@ -25,6 +25,7 @@ mod questions;
 mod request;
 mod snapshots;
 mod space;
+mod spawn;
 mod templates;
 mod urgent;
 mod watcher;
