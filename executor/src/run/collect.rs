@@ -212,7 +212,9 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
             }
         }
     }
-    p.record.warnings.extend(cluster.unpark_failed.clone());
+    if let Some(why) = &cluster.unpark_failed {
+        p.without_parked(why.clone());
+    }
     for (text, nodes) in seen.into_iter().take(WARNINGS_MAX) {
         p.record.warnings.push(format!("{text} (on {nodes} nodes)"));
     }

@@ -111,8 +111,9 @@ struct Begun {
     restored: Option<GoesOn>,
     /// What its nodes go on from when they start again, or start.
     parked: Option<Arc<Parked>>,
-    /// Why it does not begin where it was asked to.
-    warning: Option<String>,
+    /// Why it does not begin where it was asked to: not from its snapshot, or not from a prefix.
+    cold: Option<String>,
+    no_prefix: Option<String>,
     /// When the slot was asked for: what making a snapshot took is nobody's run.
     began: Instant,
 }
@@ -244,7 +245,8 @@ impl Runner {
             slot,
             restored,
             parked,
-            warning,
+            cold,
+            no_prefix,
             began,
         } = self.begin(sequence, options)?;
         let mut sequence = sequence.clone();
@@ -261,16 +263,21 @@ impl Runner {
                 version: RECORD_VERSION,
                 seed: options.seed,
                 sequence: Some(sequence.clone()),
-                warnings: warning
-                    .into_iter()
-                    .chain(restored.is_some().then(|| self.not_parked()).flatten())
-                    .collect(),
                 ..RunRecord::default()
             },
             // Of this size also when the slot is lost before anything was collected.
             coverage: vec![0; self.config.map_size],
             ..RunProduct::default()
         };
+        if let Some(why) = cold {
+            product.began_cold(why);
+        }
+        if let Some(why) = no_prefix {
+            product.without_prefix(why);
+        }
+        if let Some(why) = restored.as_ref().and_then(|_| self.not_parked()) {
+            product.without_parked(why);
+        }
         let (start, begins) = match &restored {
             Some(GoesOn::From(snapshot, processes)) => (
                 Start::Restored {
@@ -323,18 +330,19 @@ impl Runner {
             && options.restorable()
             && !sequence.needs_start()
         {
-            let mut whole = None;
+            let mut no_prefix = None;
             match snapshots::prefix::begin(self, number, sequence, options) {
                 Some(Ok(on)) => {
                     return Ok(Begun {
                         slot: on.slot,
                         restored: Some(GoesOn::Midway(on.prefix, on.processes)),
                         parked: self.parked_jvms(),
-                        warning: None,
+                        cold: None,
+                        no_prefix: None,
                         began: on.began,
                     });
                 }
-                Some(Err(why)) => whole = Some(format!("no prefix snapshot: {why}")),
+                Some(Err(why)) => no_prefix = Some(why),
                 None => {}
             }
             // A restore that fails is tried once more, with a new snapshot. Restores go side by side; making one does not.
@@ -356,7 +364,8 @@ impl Runner {
                             slot,
                             restored: Some(GoesOn::From(snapshot, processes)),
                             parked: self.parked_jvms(),
-                            warning: whole.take(),
+                            cold: None,
+                            no_prefix,
                             began,
                         });
                     }
@@ -386,7 +395,8 @@ impl Runner {
             slot,
             restored: None,
             parked,
-            warning: cold.map(|why| format!("started cold: {why}")),
+            cold,
+            no_prefix: None,
             began,
         })
     }
@@ -403,10 +413,8 @@ impl Runner {
     #[must_use]
     pub fn not_parked(&self) -> Option<String> {
         match &*lock(&self.parked) {
-            Some(Err(why)) => Some(format!("no parked JVM: {why}")),
-            Some(Ok(parked)) if !parked.works() => {
-                Some("no parked JVM: too many did not go on in a row".into())
-            }
+            Some(Err(why)) => Some(why.clone()),
+            Some(Ok(parked)) if !parked.works() => Some("too many did not go on in a row".into()),
             _ => None,
         }
     }

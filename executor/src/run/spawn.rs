@@ -101,7 +101,7 @@ impl Cluster<'_> {
                 Some(process)
             }
             Err(why) => {
-                let why = format!("no parked JVM: that of {} did not go on: {why}", node.name);
+                let why = format!("that of {} did not go on: {why}", node.name);
                 self.unpark_failed.get_or_insert(why);
                 None
             }

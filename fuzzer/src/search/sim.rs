@@ -597,8 +597,7 @@ impl<'a> Run<'a> {
             log_marks: Vec::new(),
             broken_lines: Vec::new(),
             collected: Vec::new(),
-            from_prefix: None,
-            unparked: 0,
+            ..RunProduct::default()
         }
     }
 }

@@ -113,9 +113,9 @@ fn the_baseline_draws_where_to_begin() {
 fn a_run_that_falls_back_is_said_once_and_require_ends_the_campaign() {
     let fall_back = || -> Tweak {
         Box::new(|run, input, _, product| {
-            let record = &mut product.record;
             if run > 12 && input.start != StartState::Cold {
-                record.warnings.push("started cold: no memory".into());
+                product.began_cold("no memory".into());
+                let record = &mut product.record;
                 for s in [&mut record.sequence, &mut record.matched]
                     .into_iter()
                     .flatten()
