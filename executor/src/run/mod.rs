@@ -42,7 +42,7 @@ use crate::slot::{CutRules, Level, Process, Slot, SlotConfig};
 use crate::target::Target;
 use cluster::Cluster;
 use drive::Drive;
-use flow::{Begins, Flow};
+use flow::{BeginsAt, Flow};
 use midway::Midway;
 use prober::{Prober, StopOnDrop};
 use snapshots::{Parked, Prefix, Snapshot, Snapshots};
@@ -99,16 +99,16 @@ enum Start<'a> {
     },
 }
 
-/// What a run goes on from, and its processes.
-enum GoesOn {
-    From(Arc<Snapshot>, Vec<Process>),
-    Midway(Arc<Prefix>, Vec<Process>),
+/// What the cluster of a run was restored from, and its processes.
+enum Restored {
+    Snapshot(Arc<Snapshot>, Vec<Process>),
+    Prefix(Arc<Prefix>, Vec<Process>),
 }
 
 /// A slot with, perhaps, a restored cluster in it.
 struct Begun {
     slot: Slot,
-    restored: Option<GoesOn>,
+    restored: Option<Restored>,
     /// What its nodes go on from when they start again, or start.
     parked: Option<Arc<Parked>>,
     /// Why it does not begin where it was asked to: not from its snapshot, or not from a prefix.
@@ -278,31 +278,31 @@ impl Runner {
         if let Some(why) = restored.as_ref().and_then(|_| self.not_parked()) {
             product.without_parked(why);
         }
-        let (start, begins) = match &restored {
-            Some(GoesOn::From(snapshot, processes)) => (
+        let (start, begins_at) = match &restored {
+            Some(Restored::Snapshot(snapshot, processes)) => (
                 Start::Restored {
                     snapshot,
                     processes: processes.clone(),
                     launcher: None,
                 },
-                Begins::Restored,
+                BeginsAt::Go,
             ),
-            Some(GoesOn::Midway(prefix, processes)) => (
+            Some(Restored::Prefix(prefix, processes)) => (
                 Start::Midway {
                     midway: &prefix.midway,
                     processes: processes.clone(),
                 },
-                Begins::Midway(&prefix.midway),
+                BeginsAt::Midway(&prefix.midway),
             ),
             None => {
                 let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
-                (Start::Boot, Begins::Cold { check_map })
+                (Start::Boot, BeginsAt::Boot { check_map })
             }
         };
         let made = self.with_drive(&slot, sequence, options, start, began, |drive| {
             product.record.times.slot = ms(began);
             drive.cluster.parked = parked;
-            Flow::new(drive, &mut product).run(sequence, begins)
+            Flow::new(drive, &mut product).run(sequence, begins_at)
         });
         void_if_lost(made, slot.lost(), &mut product.record)?;
         if product.coverage.iter().any(|b| *b != 0) {
@@ -335,7 +335,7 @@ impl Runner {
                 Some(Ok(on)) => {
                     return Ok(Begun {
                         slot: on.slot,
-                        restored: Some(GoesOn::Midway(on.prefix, on.processes)),
+                        restored: Some(Restored::Prefix(on.prefix, on.processes)),
                         parked: self.parked_jvms(),
                         cold: None,
                         no_prefix: None,
@@ -362,7 +362,7 @@ impl Runner {
                         snapshot.has_worked();
                         return Ok(Begun {
                             slot,
-                            restored: Some(GoesOn::From(snapshot, processes)),
+                            restored: Some(Restored::Snapshot(snapshot, processes)),
                             parked: self.parked_jvms(),
                             cold: None,
                             no_prefix,
