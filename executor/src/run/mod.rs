@@ -410,8 +410,7 @@ impl Runner {
     }
 
     /// Why nodes that start again in runs from snapshots do not go on from parked JVMs, where that was tried.
-    #[must_use]
-    pub fn not_parked(&self) -> Option<String> {
+    fn not_parked(&self) -> Option<String> {
         match &*lock(&self.parked) {
             Some(Err(why)) => Some(why.clone()),
             Some(Ok(parked)) if !parked.works() => Some("too many did not go on in a row".into()),
@@ -423,6 +422,11 @@ impl Runner {
         let have = lock(&self.parked);
         let parked = have.as_ref()?.as_ref().ok()?;
         parked.works().then(|| Arc::clone(parked))
+    }
+
+    /// They are there, or could not be made.
+    fn tried_to_park(&self) -> bool {
+        lock(&self.parked).is_some()
     }
 
     fn have_parked(&self, made: Result<Parked, String>) {

@@ -346,7 +346,7 @@ fn make_prefix(
         runner.with_drive(&slot, &sequence, options, start, began, |drive| {
             let went = Flow::new(drive, &mut product).up_to(&sequence, count)?;
             let midway = went.map_err(why)?;
-            let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder)?;
+            let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder, Vec::new())?;
             // The wall clock jumped when it went on from there, and will once more: both together by no more than one may.
             snapshot.made = from.made;
             Ok((snapshot, midway))
