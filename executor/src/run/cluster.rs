@@ -5,7 +5,7 @@
 
 use super::archives::Archives;
 use super::commands::{add_archive_flag, make_dir, node_argv, node_jars, write_files};
-use super::cuts::{CutEnded, CutNow};
+use super::cuts::Cuts;
 use super::options::{NodeStatus, RunOptions};
 use super::questions::Questions;
 use super::snapshots::{Parked, Snapshot};
@@ -14,7 +14,6 @@ use crate::link::{AgentConf, NodePage, RunPage, SharedPage, Word, WorkloadPage, 
 use crate::prepare::Prepared;
 use crate::slot::{AtDump, Exit, Process, Slot};
 use crate::target::NodeSpec;
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,9 +69,7 @@ pub(super) struct Cluster<'a> {
     pub coverage: SharedPage,
     pub nodes: Vec<Node>,
     pub workload: Option<Process>,
-    pub cut: Option<CutNow>,
-    pub cuts_ended: Vec<CutEnded>,
-    pub machine_cuts: BTreeSet<usize>,
+    pub cuts: Cuts,
     /// Root of the tree, where everything was started, or restored, as one that is to be dumped.
     pub launcher: Option<i32>,
     /// What nodes that start again go on from.
@@ -172,9 +169,7 @@ impl<'a> Cluster<'a> {
             coverage,
             nodes,
             workload: None,
-            cut: None,
-            cuts_ended: Vec::new(),
-            machine_cuts: BTreeSet::new(),
+            cuts: Cuts::default(),
             launcher: None,
             parked: None,
             unparked: 0,

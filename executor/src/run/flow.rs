@@ -416,7 +416,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         let longest = self
             .drive
             .cluster
-            .cuts_ended
+            .cuts
+            .ended
             .iter()
             .map(|c| c.until.saturating_sub(c.since))
             .max()
