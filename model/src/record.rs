@@ -180,10 +180,16 @@ pub struct RunProduct {
     pub broken_lines: Vec<String>,
     /// Files of `[collect]`: (path below `nodes/`, content).
     pub collected: Vec<(String, Vec<u8>)>,
+    /// Why it began cold although it was to begin from a snapshot.
+    pub cold: Option<String>,
     /// It began from a prefix snapshot.
     pub from_prefix: Option<FromPrefix>,
+    /// Why all its faults had to happen in it although it was to begin from such a one.
+    pub no_prefix: Option<String>,
     /// So many starts of nodes went on from parked JVMs.
     pub unparked: u32,
+    /// Why one that was to did not: the first reason.
+    pub no_parked: Option<String>,
 }
 
 impl RunProduct {
@@ -191,5 +197,24 @@ impl RunProduct {
     #[must_use]
     pub fn complete(&self) -> bool {
         self.record.not_injected.is_none()
+    }
+
+    /// Sets [`RunProduct::cold`]. As each of these three it warns of it in the record, which is for people only.
+    pub fn began_cold(&mut self, why: String) {
+        self.record.warnings.push(format!("started cold: {why}"));
+        self.cold.get_or_insert(why);
+    }
+
+    /// Sets [`RunProduct::no_prefix`].
+    pub fn without_prefix(&mut self, why: String) {
+        let warning = format!("no prefix snapshot: {why}");
+        self.record.warnings.push(warning);
+        self.no_prefix.get_or_insert(why);
+    }
+
+    /// Sets [`RunProduct::no_parked`].
+    pub fn without_parked(&mut self, why: String) {
+        self.record.warnings.push(format!("no parked JVM: {why}"));
+        self.no_parked.get_or_insert(why);
     }
 }

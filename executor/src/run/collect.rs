@@ -41,8 +41,9 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         "observations.jsonl",
         &mut product.broken_lines,
     );
-    product.observations.append(&mut drive.epochs);
+    product.observations.append(&mut drive.so_far.epochs);
     product.log_marks = drive
+        .so_far
         .log_sizes
         .iter()
         .map(|(at, t_ns, _)| LogMark {
@@ -58,7 +59,7 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
             let bytes = std::fs::read(n.dir.join(file)).unwrap_or_default();
             let dropped = bytes.len().saturating_sub(LOG_MAX);
             let kept = &bytes[dropped..];
-            for (mark, (_, _, sizes)) in product.log_marks.iter_mut().zip(&drive.log_sizes) {
+            for (mark, (_, _, sizes)) in product.log_marks.iter_mut().zip(&drive.so_far.log_sizes) {
                 let size = usize::try_from(sizes[i][j]).unwrap_or(usize::MAX);
                 let before = &kept[..size.saturating_sub(dropped).min(kept.len())];
                 let offset = text.len() + String::from_utf8_lossy(before).len();
@@ -91,6 +92,7 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
             places.get(&(i, *index)).copied()
         });
         let kill = drive
+            .so_far
             .kills
             .get(&done.index)
             .map(|k| latency(k, done.t_reached, &trace));
@@ -127,7 +129,8 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         .flat_map(|n| n.incarnations.iter().cloned())
         .collect();
     record.cut_heal_ms = cluster
-        .cuts_ended
+        .cuts
+        .ended
         .iter()
         .filter_map(|c| heal_ms(c, cluster, &trace))
         .collect();
@@ -212,7 +215,9 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
             }
         }
     }
-    p.record.warnings.extend(cluster.unpark_failed.clone());
+    if let Some(why) = &cluster.unpark_failed {
+        p.without_parked(why.clone());
+    }
     for (text, nodes) in seen.into_iter().take(WARNINGS_MAX) {
         p.record.warnings.push(format!("{text} (on {nodes} nodes)"));
     }

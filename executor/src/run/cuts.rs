@@ -29,10 +29,21 @@ pub(super) struct CutEnded {
     pub until: u64,
 }
 
+/// All cuts of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cuts {
+    /// That of a partition: there is one at a time.
+    pub open: Option<CutNow>,
+    /// Those of partitions that are over.
+    pub ended: Vec<CutEnded>,
+    /// Nodes, by place, that crashed as machines do: no packet comes or goes.
+    pub machine: BTreeSet<usize>,
+}
+
 impl Cluster<'_> {
     /// Puts a cut in force; the time since when it is.
     pub fn start_cut(&mut self, how: CutHow, way: CutWay, cut: OpenCut) -> Result<u64, RunError> {
-        self.cut = Some(CutNow {
+        self.cuts.open = Some(CutNow {
             how,
             way,
             cut,
@@ -42,7 +53,7 @@ impl Cluster<'_> {
             CutHow::Drop => self.apply_kernel_rules()?,
             CutHow::Throw | CutHow::Lose => self.write_agent_cuts()?,
         };
-        if let Some(c) = &mut self.cut {
+        if let Some(c) = &mut self.cuts.open {
             c.since = t;
         }
         Ok(t)
@@ -50,14 +61,14 @@ impl Cluster<'_> {
 
     /// Ends the cut, if one is open; machine cuts stay.
     pub fn end_cut(&mut self) -> Result<(), RunError> {
-        let Some(c) = self.cut.take() else {
+        let Some(c) = self.cuts.open.take() else {
             return Ok(());
         };
         let until = match c.how {
             CutHow::Drop => self.apply_kernel_rules()?,
             CutHow::Throw | CutHow::Lose => self.write_agent_cuts()?,
         };
-        self.cuts_ended.push(CutEnded {
+        self.cuts.ended.push(CutEnded {
             cut: c.cut,
             since: c.since,
             until,
@@ -68,9 +79,9 @@ impl Cluster<'_> {
     /// Drops (or no longer drops) every packet of a node.
     pub fn machine_cut(&mut self, i: usize, on: bool) -> Result<(), RunError> {
         let changed = if on {
-            self.machine_cuts.insert(i)
+            self.cuts.machine.insert(i)
         } else {
-            self.machine_cuts.remove(&i)
+            self.cuts.machine.remove(&i)
         };
         if changed {
             self.apply_kernel_rules()?;
@@ -80,8 +91,8 @@ impl Cluster<'_> {
 
     /// Ends all machine cuts.
     pub fn end_machine_cuts(&mut self) -> Result<(), RunError> {
-        if !self.machine_cuts.is_empty() {
-            self.machine_cuts.clear();
+        if !self.cuts.machine.is_empty() {
+            self.cuts.machine.clear();
             self.apply_kernel_rules()?;
         }
         Ok(())
@@ -96,7 +107,7 @@ impl Cluster<'_> {
     /// The kernel rules of the cuts in force.
     pub fn kernel_rules(&self) -> CutRules {
         let mut rules = CutRules::default();
-        if let Some(c) = self.cut.as_ref().filter(|c| c.how == CutHow::Drop) {
+        if let Some(c) = self.cuts.open.as_ref().filter(|c| c.how == CutHow::Drop) {
             let addrs = |side: &BTreeSet<NodeName>| -> Vec<Ipv4Addr> {
                 self.nodes
                     .iter()
@@ -112,7 +123,7 @@ impl Cluster<'_> {
                 rules = rules.and(CutRules::one_way(&other, &side));
             }
         }
-        for i in &self.machine_cuts {
+        for i in &self.cuts.machine {
             rules = rules.and(CutRules::machine(self.nodes[*i].addr));
         }
         rules
@@ -120,14 +131,14 @@ impl Cluster<'_> {
 
     /// The agents' tables of cuts from the cut in force.
     fn write_agent_cuts(&self) -> Result<u64, RunError> {
-        let mode = self.cut.as_ref().and_then(|c| match c.how {
+        let mode = self.cuts.open.as_ref().and_then(|c| match c.how {
             CutHow::Drop => None,
             CutHow::Throw => Some(CutMode::Throw),
             CutHow::Lose => Some(CutMode::Lose),
         });
         for from in &self.nodes {
             let mut table = Vec::new();
-            if let (Some(c), Some(mode)) = (&self.cut, mode) {
+            if let (Some(c), Some(mode)) = (&self.cuts.open, mode) {
                 for to in &self.nodes {
                     if crate::controller::cuts_link(&c.cut, c.way, &from.name, &to.name) {
                         table.push((to.addr, mode));

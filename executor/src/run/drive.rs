@@ -37,6 +37,18 @@ pub(super) struct KillMade {
     pub reaped: Option<u64>,
 }
 
+/// What has happened so far, as the loop knows it. A run that goes on where another one was dumped has that one's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SoFar {
+    /// Claims up to this fault have been handled.
+    pub handled: usize,
+    /// By fault.
+    pub kills: BTreeMap<usize, KillMade>,
+    pub epochs: Vec<Observation>,
+    /// Sizes of all log files at each phase and fault, by node.
+    pub log_sizes: Vec<(warren_model::LogMoment, u64, Vec<Vec<u64>>)>,
+}
+
 /// The run as it goes on.
 pub(super) struct Drive<'r, 'a> {
     pub cluster: &'r mut Cluster<'a>,
@@ -44,10 +56,7 @@ pub(super) struct Drive<'r, 'a> {
     pub phase: Phase,
     pub prober: &'r Prober,
     pub exits: Vec<Exit>,
-    pub epochs: Vec<Observation>,
-    /// Sizes of all log files at each phase and fault, by node.
-    pub log_sizes: Vec<(warren_model::LogMoment, u64, Vec<Vec<u64>>)>,
-    pub kills: BTreeMap<usize, KillMade>,
+    pub so_far: SoFar,
     pub void: Option<String>,
     /// The workload process has ended: its status, for people.
     pub workload_gone: Option<String>,
@@ -63,8 +72,6 @@ pub(super) struct Drive<'r, 'a> {
     pub stopped: bool,
     pub held_back: Vec<Action>,
     watcher: Watcher,
-    /// Claims up to this fault have been handled.
-    pub handled: usize,
     pub queue: VecDeque<Seen>,
     last_tick: u64,
     last_progress: u64,
@@ -88,9 +95,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             phase: Phase::Start,
             prober,
             exits: Vec::new(),
-            epochs: Vec::new(),
-            log_sizes: Vec::new(),
-            kills: BTreeMap::new(),
+            so_far: SoFar::default(),
             void: None,
             workload_gone: None,
             deadline,
@@ -101,7 +106,6 @@ impl<'r, 'a> Drive<'r, 'a> {
             stopped: false,
             held_back: Vec::new(),
             watcher: Watcher::default(),
-            handled: 0,
             queue: VecDeque::new(),
             last_tick: 0,
             last_progress: 0,
@@ -243,10 +247,10 @@ impl<'r, 'a> Drive<'r, 'a> {
         let Claim::Node { node, fault } = self.cluster.run_page.claim() else {
             return Ok(());
         };
-        if fault < self.handled || node >= self.cluster.nodes.len() {
+        if fault < self.so_far.handled || node >= self.cluster.nodes.len() {
             return Ok(());
         }
-        self.handled = fault + 1;
+        self.so_far.handled = fault + 1;
         let began = self.now();
         let held = loop {
             if let Some(h) = self.cluster.nodes[node].page.held_by(fault) {
@@ -338,7 +342,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             if let Some(last) = node.incarnations.last_mut() {
                 last.ended_ns = Some(e.t_ns);
             }
-            for k in self.kills.values_mut() {
+            for k in self.so_far.kills.values_mut() {
                 if k.node == i && k.incarnation == number && k.reaped.is_none() {
                     k.reaped = Some(e.t_ns);
                 }
@@ -416,7 +420,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                     return Ok(());
                 };
                 let sent = self.cluster.kill_node(i);
-                self.kills.insert(
+                self.so_far.kills.insert(
                     fault,
                     KillMade {
                         node: i,
@@ -536,7 +540,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                 .map(|f| format!("{} at {}", f.fault.kind(), shown(&f.at))),
             injected: self.controller.current(),
             asked: self.asked,
-            cut: self.cluster.cut.as_ref().map_or(Vec::new(), cut_off),
+            cut: self.cluster.cuts.open.as_ref().map_or(Vec::new(), cut_off),
         };
         let same = self.shown.as_ref().is_some_and(|s| {
             s.phase == progress.phase

@@ -48,13 +48,13 @@ impl Missed {
     }
 }
 
-/// Where a run begins.
+/// Where in the order of a run it begins. How its cluster comes to be is [`super::Start`].
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Begins<'m> {
+pub(super) enum BeginsAt<'m> {
     /// With the start of its processes; perhaps it is to be seen whether the coverage map fills.
-    Cold { check_map: bool },
+    Boot { check_map: bool },
     /// With GO.
-    Restored,
+    Go,
     /// Just after its first faults.
     Midway(&'m Midway),
 }
@@ -76,9 +76,13 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     /// The whole run after the slot was made.
-    pub fn run(mut self, sequence: &FaultSequence, begins: Begins<'_>) -> Result<(), RunError> {
+    pub fn run(
+        mut self,
+        sequence: &FaultSequence,
+        begins_at: BeginsAt<'_>,
+    ) -> Result<(), RunError> {
         self.mark = Instant::now();
-        let went = self.phases(sequence, begins);
+        let went = self.phases(sequence, begins_at);
         let options = self.drive.cluster.options;
         if matches!(went, Ok(Went::Ends)) && options.to_end() {
             // Whatever did not happen any more is nobody's fault.
@@ -98,9 +102,13 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         went.map(|_| ())
     }
 
-    fn phases(&mut self, sequence: &FaultSequence, begins: Begins<'_>) -> Result<Went, RunError> {
-        match begins {
-            Begins::Cold { check_map } => {
+    fn phases(
+        &mut self,
+        sequence: &FaultSequence,
+        begins_at: BeginsAt<'_>,
+    ) -> Result<Went, RunError> {
+        match begins_at {
+            BeginsAt::Boot { check_map } => {
                 if self.boot(sequence, Boot::Each)? == Went::Ends {
                     return Ok(Went::Ends);
                 }
@@ -109,11 +117,11 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 }
                 self.begin_test(sequence)?;
             }
-            Begins::Restored => {
+            BeginsAt::Go => {
                 self.go_on()?;
                 self.begin_test(sequence)?;
             }
-            Begins::Midway(midway) => self.go_on_midway(midway, sequence)?,
+            BeginsAt::Midway(midway) => self.go_on_midway(midway, sequence)?,
         }
         if self.end_test(sequence)? == Went::Ends {
             return Ok(Went::Ends);
@@ -408,7 +416,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         let longest = self
             .drive
             .cluster
-            .cuts_ended
+            .cuts
+            .ended
             .iter()
             .map(|c| c.until.saturating_sub(c.since))
             .max()

@@ -16,7 +16,7 @@ impl Drive<'_, '_> {
             .iter()
             .map(|n| files.iter().map(|f| size(n.dir.join(f))).collect())
             .collect();
-        self.log_sizes.push((at, self.now(), sizes));
+        self.so_far.log_sizes.push((at, self.now(), sizes));
     }
 
     /// Reads the files of `[[epoch]]` on every node; one that is not there says nothing.
@@ -27,7 +27,7 @@ impl Drive<'_, '_> {
                     continue;
                 };
                 if let Ok(value) = text.trim().parse::<i64>() {
-                    self.epochs.push(Observation::Epoch {
+                    self.so_far.epochs.push(Observation::Epoch {
                         node: node.name.clone(),
                         name: file.name.clone(),
                         value,

@@ -4,16 +4,16 @@
 //! Made and used for prefix snapshots (`snapshots::prefix`): the first faults of many sequences are the same, so they happen once. What the
 //! processes know is in their images, what the pages know in their files; here is the rest. It decides nothing about which run may use it.
 
-use super::cuts::{CutEnded, CutNow};
-use super::drive::{Drive, KillMade};
+use super::cuts::Cuts;
+use super::drive::{Drive, SoFar};
 use super::flow::Flow;
 use super::options::{NodeStatus, RunError};
 use crate::controller::{Action, Controller, Seen, make_plans, rename};
 use crate::slot::CutRules;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use warren_model::{
     At, CrashStyle, Fault, FaultAt, FaultSequence, FromPrefix, Incarnation, Interval, IoPoint,
-    LogMoment, NodeName, Observation, Pattern, Phase, Who,
+    NodeName, Pattern, Phase, Who,
 };
 
 /// A run just after one of its faults, with all its processes stopped.
@@ -31,15 +31,10 @@ pub(in crate::run) struct Midway {
     /// What was to follow the last fault done, and what was seen and not yet told to the controller.
     held_back: Vec<Action>,
     unseen: VecDeque<Seen>,
-    handled: usize,
-    kills: BTreeMap<usize, KillMade>,
-    epochs: Vec<Observation>,
-    log_sizes: Vec<(LogMoment, u64, Vec<Vec<u64>>)>,
+    so_far: SoFar,
     deadline: u64,
     nodes: Vec<NodeMidway>,
-    cut: Option<CutNow>,
-    cuts_ended: Vec<CutEnded>,
-    machine_cuts: BTreeSet<usize>,
+    cuts: Cuts,
     renamed: BTreeMap<NodeName, NodeName>,
     roles: BTreeMap<NodeName, String>,
 }
@@ -157,10 +152,7 @@ impl Flow<'_, '_, '_> {
             controller: d.controller.clone(),
             held_back: d.held_back.clone(),
             unseen: d.queue.clone(),
-            handled: d.handled,
-            kills: d.kills.clone(),
-            epochs: d.epochs.clone(),
-            log_sizes: d.log_sizes.clone(),
+            so_far: d.so_far.clone(),
             deadline: d.deadline,
             nodes: c
                 .nodes
@@ -172,9 +164,7 @@ impl Flow<'_, '_, '_> {
                     incarnations: n.incarnations.clone(),
                 })
                 .collect(),
-            cut: c.cut.clone(),
-            cuts_ended: c.cuts_ended.clone(),
-            machine_cuts: c.machine_cuts.clone(),
+            cuts: c.cuts.clone(),
             renamed: record.renamed.clone(),
             roles: record
                 .matched
@@ -222,14 +212,9 @@ impl Drive<'_, '_> {
             node.role_word = at.role_word;
             node.incarnations.clone_from(&at.incarnations);
         }
-        c.cut.clone_from(&midway.cut);
-        c.cuts_ended.clone_from(&midway.cuts_ended);
-        c.machine_cuts.clone_from(&midway.machine_cuts);
+        c.cuts.clone_from(&midway.cuts);
         self.controller = midway.controller.clone();
-        self.handled = midway.handled;
-        self.kills.clone_from(&midway.kills);
-        self.epochs.clone_from(&midway.epochs);
-        self.log_sizes.clone_from(&midway.log_sizes);
+        self.so_far.clone_from(&midway.so_far);
         self.deadline = midway.deadline;
         self.phase = Phase::Test;
         let now = self.now();
@@ -281,15 +266,10 @@ mod tests {
             controller: Controller::new(Vec::new(), shape.clone(), limits, 0),
             held_back: Vec::new(),
             unseen: VecDeque::new(),
-            handled: 1,
-            kills: BTreeMap::new(),
-            epochs: Vec::new(),
-            log_sizes: Vec::new(),
+            so_far: SoFar::default(),
             deadline: 0,
             nodes: Vec::new(),
-            cut: None,
-            cuts_ended: Vec::new(),
-            machine_cuts: BTreeSet::new(),
+            cuts: Cuts::default(),
             renamed: BTreeMap::new(),
             roles: BTreeMap::new(),
         };

@@ -25,6 +25,7 @@ mod questions;
 mod request;
 mod snapshots;
 mod space;
+mod spawn;
 mod templates;
 mod urgent;
 mod watcher;
@@ -41,7 +42,7 @@ use crate::slot::{CutRules, Level, Process, Slot, SlotConfig};
 use crate::target::Target;
 use cluster::Cluster;
 use drive::Drive;
-use flow::{Begins, Flow};
+use flow::{BeginsAt, Flow};
 use midway::Midway;
 use prober::{Prober, StopOnDrop};
 use snapshots::{Parked, Prefix, Snapshot, Snapshots};
@@ -98,20 +99,21 @@ enum Start<'a> {
     },
 }
 
-/// What a run goes on from, and its processes.
-enum GoesOn {
-    From(Arc<Snapshot>, Vec<Process>),
-    Midway(Arc<Prefix>, Vec<Process>),
+/// What the cluster of a run was restored from, and its processes.
+enum Restored {
+    Snapshot(Arc<Snapshot>, Vec<Process>),
+    Prefix(Arc<Prefix>, Vec<Process>),
 }
 
 /// A slot with, perhaps, a restored cluster in it.
 struct Begun {
     slot: Slot,
-    restored: Option<GoesOn>,
+    restored: Option<Restored>,
     /// What its nodes go on from when they start again, or start.
     parked: Option<Arc<Parked>>,
-    /// Why it does not begin where it was asked to.
-    warning: Option<String>,
+    /// Why it does not begin where it was asked to: not from its snapshot, or not from a prefix.
+    cold: Option<String>,
+    no_prefix: Option<String>,
     /// When the slot was asked for: what making a snapshot took is nobody's run.
     began: Instant,
 }
@@ -243,7 +245,8 @@ impl Runner {
             slot,
             restored,
             parked,
-            warning,
+            cold,
+            no_prefix,
             began,
         } = self.begin(sequence, options)?;
         let mut sequence = sequence.clone();
@@ -260,41 +263,46 @@ impl Runner {
                 version: RECORD_VERSION,
                 seed: options.seed,
                 sequence: Some(sequence.clone()),
-                warnings: warning
-                    .into_iter()
-                    .chain(restored.is_some().then(|| self.not_parked()).flatten())
-                    .collect(),
                 ..RunRecord::default()
             },
             // Of this size also when the slot is lost before anything was collected.
             coverage: vec![0; self.config.map_size],
             ..RunProduct::default()
         };
-        let (start, begins) = match &restored {
-            Some(GoesOn::From(snapshot, processes)) => (
+        if let Some(why) = cold {
+            product.began_cold(why);
+        }
+        if let Some(why) = no_prefix {
+            product.without_prefix(why);
+        }
+        if let Some(why) = restored.as_ref().and_then(|_| self.not_parked()) {
+            product.without_parked(why);
+        }
+        let (start, begins_at) = match &restored {
+            Some(Restored::Snapshot(snapshot, processes)) => (
                 Start::Restored {
                     snapshot,
                     processes: processes.clone(),
                     launcher: None,
                 },
-                Begins::Restored,
+                BeginsAt::Go,
             ),
-            Some(GoesOn::Midway(prefix, processes)) => (
+            Some(Restored::Prefix(prefix, processes)) => (
                 Start::Midway {
                     midway: &prefix.midway,
                     processes: processes.clone(),
                 },
-                Begins::Midway(&prefix.midway),
+                BeginsAt::Midway(&prefix.midway),
             ),
             None => {
                 let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
-                (Start::Boot, Begins::Cold { check_map })
+                (Start::Boot, BeginsAt::Boot { check_map })
             }
         };
         let made = self.with_drive(&slot, sequence, options, start, began, |drive| {
             product.record.times.slot = ms(began);
             drive.cluster.parked = parked;
-            Flow::new(drive, &mut product).run(sequence, begins)
+            Flow::new(drive, &mut product).run(sequence, begins_at)
         });
         void_if_lost(made, slot.lost(), &mut product.record)?;
         if product.coverage.iter().any(|b| *b != 0) {
@@ -322,18 +330,19 @@ impl Runner {
             && options.restorable()
             && !sequence.needs_start()
         {
-            let mut whole = None;
+            let mut no_prefix = None;
             match snapshots::prefix::begin(self, number, sequence, options) {
                 Some(Ok(on)) => {
                     return Ok(Begun {
                         slot: on.slot,
-                        restored: Some(GoesOn::Midway(on.prefix, on.processes)),
+                        restored: Some(Restored::Prefix(on.prefix, on.processes)),
                         parked: self.parked_jvms(),
-                        warning: None,
+                        cold: None,
+                        no_prefix: None,
                         began: on.began,
                     });
                 }
-                Some(Err(why)) => whole = Some(format!("no prefix snapshot: {why}")),
+                Some(Err(why)) => no_prefix = Some(why),
                 None => {}
             }
             // A restore that fails is tried once more, with a new snapshot. Restores go side by side; making one does not.
@@ -353,9 +362,10 @@ impl Runner {
                         snapshot.has_worked();
                         return Ok(Begun {
                             slot,
-                            restored: Some(GoesOn::From(snapshot, processes)),
+                            restored: Some(Restored::Snapshot(snapshot, processes)),
                             parked: self.parked_jvms(),
-                            warning: whole.take(),
+                            cold: None,
+                            no_prefix,
                             began,
                         });
                     }
@@ -385,7 +395,8 @@ impl Runner {
             slot,
             restored: None,
             parked,
-            warning: cold.map(|why| format!("started cold: {why}")),
+            cold,
+            no_prefix: None,
             began,
         })
     }
@@ -399,13 +410,10 @@ impl Runner {
     }
 
     /// Why nodes that start again in runs from snapshots do not go on from parked JVMs, where that was tried.
-    #[must_use]
-    pub fn not_parked(&self) -> Option<String> {
+    fn not_parked(&self) -> Option<String> {
         match &*lock(&self.parked) {
-            Some(Err(why)) => Some(format!("no parked JVM: {why}")),
-            Some(Ok(parked)) if !parked.works() => {
-                Some("no parked JVM: too many did not go on in a row".into())
-            }
+            Some(Err(why)) => Some(why.clone()),
+            Some(Ok(parked)) if !parked.works() => Some("too many did not go on in a row".into()),
             _ => None,
         }
     }
@@ -414,6 +422,11 @@ impl Runner {
         let have = lock(&self.parked);
         let parked = have.as_ref()?.as_ref().ok()?;
         parked.works().then(|| Arc::clone(parked))
+    }
+
+    /// They are there, or could not be made.
+    fn tried_to_park(&self) -> bool {
+        lock(&self.parked).is_some()
     }
 
     fn have_parked(&self, made: Result<Parked, String>) {

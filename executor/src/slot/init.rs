@@ -28,7 +28,7 @@ use super::heal::HealWatch;
 use super::namespaces::{self, StepError};
 use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
-use super::tree::Trees;
+use super::tree::{Trees, children_of};
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
 use super::{Cut, Exit, Level, SpawnSpec, now_ns, pidfd, probe};
 
@@ -194,7 +194,7 @@ fn serve(
 /// Level 3: kills all children, again and again until none is left (orphans come to us as subreaper).
 fn kill_everything_plain() {
     loop {
-        for pid in children_of_self() {
+        for pid in children_of(Pid::this()) {
             let _ = killpg(pid, Signal::SIGKILL);
             let _ = kill(pid, Signal::SIGKILL);
         }
@@ -203,15 +203,6 @@ fn kill_everything_plain() {
             Err(_) => return,
         }
     }
-}
-
-fn children_of_self() -> Vec<Pid> {
-    let id = std::process::id();
-    let text =
-        std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-    text.split_whitespace()
-        .filter_map(|p| p.parse().ok().map(Pid::from_raw))
-        .collect()
 }
 
 struct Init {

@@ -350,15 +350,17 @@ fn same_clock(launcher: i32) -> Result<i64, String> {
 }
 
 fn end_tree(launcher: i32) {
-    for child in children_of(launcher).into_iter().chain([launcher]) {
-        let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
+    let launcher = Pid::from_raw(launcher);
+    for pid in children_of(launcher).into_iter().chain([launcher]) {
+        let _ = kill(pid, Signal::SIGKILL);
     }
 }
 
-fn children_of(pid: i32) -> Vec<i32> {
+/// What the process's main thread has started and what has come to it; nothing when it is gone.
+pub(super) fn children_of(pid: Pid) -> Vec<Pid> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace()
-        .filter_map(|p| p.parse().ok())
+        .filter_map(|p| p.parse().ok().map(Pid::from_raw))
         .collect()
 }
 

@@ -152,10 +152,9 @@ fn restored_run(
         return Ok(Err("ended by Ctrl-C".into()));
     }
     let product = made.map_err(CliError::setup)?;
-    let cold = product.record.warnings.iter().find(|w| w.contains("cold"));
-    Ok(match (cold, RestoredRun::of(&product)) {
+    Ok(match (&product.cold, RestoredRun::of(&product)) {
         (None, Some(run)) => Ok(run),
-        (Some(why), _) => Err(why.clone()),
+        (Some(why), _) => Err(format!("started cold: {why}")),
         (None, None) => Err("no operation was answered".into()),
     })
 }

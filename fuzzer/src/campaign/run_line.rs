@@ -88,11 +88,6 @@ pub struct RunLine<'a> {
     pub warnings: usize,
 }
 
-/// The rest of the warning that begins so.
-fn said<'a>(record: &'a RunRecord, begins: &str) -> Option<&'a str> {
-    record.warnings.iter().find_map(|w| w.strip_prefix(begins))
-}
-
 impl<'a> RunLine<'a> {
     /// The part that record and judgement tell.
     #[must_use]
@@ -110,11 +105,11 @@ impl<'a> RunLine<'a> {
                 .sequence
                 .as_ref()
                 .map_or_else(String::new, |s| s.start.to_string()),
-            cold: said(record, "started cold: "),
+            cold: None,
             from_prefix: None,
-            no_prefix: said(record, "no prefix snapshot: "),
+            no_prefix: None,
             unparked: 0,
-            no_parked: said(record, "no parked JVM: "),
+            no_parked: None,
             asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
             injected: record.injected.len(),
             reason: not.map(|n| n.reason.as_str()),

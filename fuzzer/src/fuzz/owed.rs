@@ -125,8 +125,7 @@ pub fn read(root: &Path) -> Result<Seen, FuzzError> {
             log_marks: s.log_marks.into_owned(),
             broken_lines: s.broken_lines.into_owned(),
             collected: s.collected.into_owned(),
-            from_prefix: None,
-            unparked: 0,
+            ..RunProduct::default()
         },
         judgement: s.judgement.into_owned(),
         failure: s.failure.into_owned(),

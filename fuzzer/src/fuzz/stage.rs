@@ -432,8 +432,12 @@ pub fn line<'a>(
     let mut line = RunLine::new(*state.executions(), role, run.record(), run.judgement());
     line.at_ms = session.clock.fuzz_ms();
     line.events = run.trace().events.len();
-    line.from_prefix = run.product().from_prefix.map(|p| p.faults);
-    line.unparked = run.product().unparked;
+    let product = run.product();
+    line.cold = product.cold.as_deref();
+    line.from_prefix = product.from_prefix.map(|p| p.faults);
+    line.no_prefix = product.no_prefix.as_deref();
+    line.unparked = product.unparked;
+    line.no_parked = product.no_parked.as_deref();
     line.slots = edges_found(state);
     line.states = states_found(state);
     line.sequences = session.counts.sequences;

@@ -205,7 +205,7 @@ where
             .as_ref()
             .is_some_and(|m| m.start == StartState::Cold)
         {
-            return Ok(Err(record.warnings.first().cloned().unwrap_or_default()));
+            return Ok(Err(run.product().cold.clone().unwrap_or_default()));
         }
         match unusable(run.judgement(), record.timed_out) {
             None => return Ok(Ok(kind)),

@@ -1,37 +1,24 @@
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.HBaseConfiguration;
-import warren.workload.Node;
 import warren.workload.Runner;
 
 /** Configurations of clients: where ZooKeeper and the NameNode are, how long is waited. */
 final class HbaseConf {
     static final int REGION_PORT = 16020;
-    private final List<String> args;
+    private final Map<String, String> addresses;
 
-    /** @param args nodes as {@code name=address} */
-    HbaseConf(List<String> args) {
-        this.args = args;
-    }
-
-    static List<Node> nodes(Runner run, String prefix) {
-        List<Node> found = new ArrayList<>();
-        for (Node node : run.nodes) {
-            if (node.name.startsWith(prefix)) {
-                found.add(node);
-            }
-        }
-        return found;
+    /** @param addresses of the nodes, by name */
+    HbaseConf(Map<String, String> addresses) {
+        this.addresses = addresses;
     }
 
     private String address(String name) {
-        for (String arg : args) {
-            if (arg.startsWith(name + "=")) {
-                return arg.substring(name.length() + 1);
-            }
+        String address = addresses.get(name);
+        if (address == null) {
+            throw new IllegalArgumentException("no node " + name);
         }
-        throw new IllegalArgumentException("no node " + name);
+        return address;
     }
 
     /** @param adminMs how long one table operation may take */

@@ -77,7 +77,7 @@ final class HbaseObserver {
         if (master == null) {
             throw new IOException("no node is the active master " + now.getMasterName());
         }
-        for (Node node : HbaseConf.nodes(run, "rs")) {
+        for (Node node : run.nodes("rs")) {
             boolean lives = false;
             for (ServerName server : now.getLiveServerMetrics().keySet()) {
                 lives |= server.getHostname().equals(node.address);
@@ -112,7 +112,7 @@ final class HbaseObserver {
     }
 
     private Node node(String prefix, ServerName server) {
-        for (Node node : HbaseConf.nodes(run, prefix)) {
+        for (Node node : run.nodes(prefix)) {
             if (named(node, server) != null) {
                 return node;
             }

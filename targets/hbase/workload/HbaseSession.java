@@ -1,22 +1,17 @@
 import java.io.IOException;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.hbase.client.Admin;
 import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.conf.Configuration;
 import warren.workload.Client;
-import warren.workload.NamedSession;
+import warren.workload.LibrarySession;
 
 /** One client of the cluster: a connection of its own, with nothing known yet of where regions are. Its calls end by {@link HbaseConf}. */
-final class HbaseSession extends NamedSession {
-    private static final AtomicLong COUNT = new AtomicLong();
-    private static final long CLOSE_MS = 3000;
-
+final class HbaseSession extends LibrarySession {
     final Connection connection;
-    private volatile Thread busy;
 
     HbaseSession(Configuration conf, String client) throws IOException {
-        super(client + "/" + COUNT.incrementAndGet());
+        super(client);
         connection = ConnectionFactory.createConnection(conf);
     }
 
@@ -24,31 +19,9 @@ final class HbaseSession extends NamedSession {
         return (HbaseSession) client.session();
     }
 
-    /** What one operation does. */
-    interface Body<T> {
-        T run() throws Exception;
-    }
-
     /** What one operation does with an administrator's handle. */
     interface Administered<T> {
         T run(Admin admin) throws Exception;
-    }
-
-    /** Does it so that {@link #drop} can end it. */
-    <T> T call(Body<T> body) throws Exception {
-        busy = Thread.currentThread();
-        try {
-            if (!usable) {
-                throw new IOException("the session was dropped");
-            }
-            return body.run();
-        } finally {
-            busy = null;
-            if (!usable) {
-                // The interrupt was for this call, and may have come too late for it.
-                Thread.interrupted();
-            }
-        }
     }
 
     <T> T admin(Administered<T> body) throws Exception {
@@ -60,46 +33,12 @@ final class HbaseSession extends NamedSession {
     }
 
     @Override
-    public boolean close() {
-        usable = false;
-        boolean[] closed = new boolean[1];
-        Thread closer = aside("close-" + id(), () -> {
-            connection.close();
-            closed[0] = true;
-        });
-        try {
-            closer.join(CLOSE_MS);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
-        return closed[0] && !closer.isAlive();
+    protected void end() throws IOException {
+        connection.close();
     }
 
     @Override
-    public void drop() {
-        usable = false;
-        Thread waiting = busy;
-        if (waiting != null && waiting != Thread.currentThread()) {
-            waiting.interrupt();
-        }
-        aside("drop-" + id(), connection::close);
-    }
-
-    /** Work whose failure tells nothing. */
-    private static Thread aside(String name, Step step) {
-        Thread thread = new Thread(() -> {
-            try {
-                step.run();
-            } catch (Exception e) {
-                // the session is over either way
-            }
-        }, name);
-        thread.setDaemon(true);
-        thread.start();
-        return thread;
-    }
-
-    private interface Step {
-        void run() throws Exception;
+    protected void letGo() throws IOException {
+        connection.close();
     }
 }

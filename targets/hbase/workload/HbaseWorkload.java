@@ -15,6 +15,7 @@ import org.apache.hadoop.hbase.client.Put;
 import org.apache.hadoop.hbase.client.Table;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import warren.workload.Client;
+import warren.workload.Condition;
 import warren.workload.Driver;
 import warren.workload.Node;
 import warren.workload.Observations;
@@ -54,8 +55,7 @@ public final class HbaseWorkload extends Driver {
     public static void main(String[] args) {
         // The client's own log says nothing that the history does not.
         org.apache.log4j.Logger.getRootLogger().addAppender(new org.apache.log4j.varia.NullAppender());
-        Runner.main(args, new HbaseWorkload(new HbaseConf(
-                Arrays.asList(args).subList(Math.min(3, args.length), args.length))));
+        Runner.main(args, new HbaseWorkload(new HbaseConf(Runner.addresses(args))));
     }
 
     private HbaseWorkload(HbaseConf conf) {
@@ -91,12 +91,12 @@ public final class HbaseWorkload extends Driver {
         run = runner;
         Client one = runner.clients.get(0);
         int wanted = 0;
-        for (Node node : HbaseConf.nodes(runner, "rs")) {
+        for (Node node : runner.nodes("rs")) {
             wanted += node.alive() ? 1 : 0;
         }
         int servers = wanted;
         // Short waits: a question that meets a master before it is one is asked again.
-        await(40, () -> HbaseSession.of(one).admin(admin -> {
+        Condition.await(40, () -> HbaseSession.of(one).admin(admin -> {
             ClusterMetrics now = admin.getClusterMetrics();
             return now.getLiveServerMetrics().size() == servers && now.getRegionStatesInTransition().isEmpty()
                     && serves(admin);
@@ -117,30 +117,6 @@ public final class HbaseWorkload extends Driver {
             }
         }
         return false;
-    }
-
-    /** A condition that may throw while it does not hold. */
-    interface Condition {
-        boolean holds() throws Exception;
-    }
-
-    static void await(int seconds, Condition condition) throws Exception {
-        long limit = System.nanoTime() + seconds * 1_000_000_000L;
-        while (true) {
-            Exception why = null;
-            try {
-                if (condition.holds()) {
-                    return;
-                }
-            } catch (IOException e) {
-                why = e;
-            }
-            if (System.nanoTime() - limit >= 0) {
-                throw new IOException("not so after " + seconds + " s" + (why == null ? "" : ": " + why));
-            }
-            // Not a park, which an interrupt makes a busy loop.
-            Thread.sleep(20);
-        }
     }
 
     // ---- the fixed steps
@@ -387,7 +363,7 @@ public final class HbaseWorkload extends Driver {
     }
 
     private Node first() {
-        for (Node node : HbaseConf.nodes(run, "rs")) {
+        for (Node node : run.nodes("rs")) {
             if (node.alive()) {
                 return node;
             }

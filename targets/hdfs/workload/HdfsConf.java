@@ -3,14 +3,11 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.URI;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.net.StandardSocketFactory;
-import warren.workload.Node;
 import warren.workload.Runner;
 
 /** Configurations of clients: which NameNode they ask first, how long they wait. */
@@ -23,16 +20,6 @@ final class HdfsConf {
     /** @param namenodes address by name */
     HdfsConf(Map<String, String> namenodes) {
         this.namenodes = namenodes;
-    }
-
-    static List<Node> nodes(Runner run, String prefix) {
-        List<Node> found = new ArrayList<>();
-        for (Node node : run.nodes) {
-            if (node.name.startsWith(prefix)) {
-                found.add(node);
-            }
-        }
-        return found;
     }
 
     /** A client that asks this NameNode first and then the others. */

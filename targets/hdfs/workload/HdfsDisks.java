@@ -54,7 +54,7 @@ final class HdfsDisks {
     /** Segments that two journal nodes have both finished hold the same edits; one that was down may lack some. */
     void journals() throws Exception {
         Map<String, String> seen = new TreeMap<>();
-        for (Node node : HdfsConf.nodes(run, "jn")) {
+        for (Node node : run.nodes("jn")) {
             for (Path file : below(folder(node))) {
                 Matcher m = SEGMENT.matcher(file.getFileName().toString());
                 if (m.matches()) {
@@ -94,7 +94,7 @@ final class HdfsDisks {
             }
         }
         Map<String, String> seen = new TreeMap<>();
-        for (Node node : HdfsConf.nodes(run, "dn")) {
+        for (Node node : run.nodes("dn")) {
             for (Path meta : below(folder(node))) {
                 String name = meta.getFileName().toString();
                 Matcher m = BLOCK.matcher(name);
@@ -115,7 +115,7 @@ final class HdfsDisks {
     /** The newest epoch of a journal writer; -1 = none has written. */
     long writerEpoch() throws IOException {
         long epoch = -1;
-        for (Node node : HdfsConf.nodes(run, "jn")) {
+        for (Node node : run.nodes("jn")) {
             Path file = folder(node).resolve("ns/current/last-writer-epoch");
             if (Files.exists(file)) {
                 String text = new String(Files.readAllBytes(file), StandardCharsets.US_ASCII).trim();

@@ -16,6 +16,7 @@ import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.OpenFileEntry;
 import org.apache.hadoop.hdfs.protocol.OpenFilesIterator;
+import warren.workload.Condition;
 import warren.workload.Node;
 import warren.workload.Observations;
 import warren.workload.Runner;
@@ -50,13 +51,13 @@ final class HdfsObserver {
 
     boolean observe() throws Exception {
         try {
-            for (Node node : HdfsConf.nodes(run, "nn")) {
+            for (Node node : run.nodes("nn")) {
                 if (node.alive()) {
                     systems.put(node, HdfsConf.open(workload.conf.of(node.name, null),
                             "hdfs://" + node.address + ":" + HdfsConf.RPC));
                 }
             }
-            HdfsWorkload.await(10, () -> findActive());
+            Condition.await(10, () -> findActive());
             leases();
             blocks();
             boolean whole = namespaces();
@@ -201,7 +202,7 @@ final class HdfsObserver {
         trees.put(active, new HdfsTree(systems.get(active)));
         for (Node node : systems.keySet()) {
             if (node != active) {
-                HdfsWorkload.await(4, () -> applied(node) >= end);
+                Condition.await(4, () -> applied(node) >= end);
                 trees.put(node, new HdfsTree(systems.get(node)));
             }
         }

@@ -10,6 +10,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import warren.workload.Client;
+import warren.workload.Condition;
 import warren.workload.Operation;
 import warren.workload.Result;
 
@@ -80,7 +81,7 @@ final class HdfsOperations {
             DistributedFileSystem fs = of(client).fs;
             // False: the last block is still being cut.
             if (!fs.truncate(new Path(path), kept.length())) {
-                HdfsWorkload.await(3, () -> fs.isFileClosed(new Path(path)));
+                Condition.await(3, () -> fs.isFileClosed(new Path(path)));
             }
             return Result.ok();
         }));

@@ -12,6 +12,7 @@ import org.apache.hadoop.hdfs.protocol.DirectoryListing;
 import org.apache.hadoop.hdfs.protocol.HdfsFileStatus;
 import org.apache.hadoop.hdfs.protocol.HdfsLocatedFileStatus;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import warren.workload.Condition;
 
 /** The namespace of one NameNode as it tells it: every path with its attributes and blocks, and what its files hold. */
 final class HdfsTree {
@@ -89,7 +90,7 @@ final class HdfsTree {
         for (Map.Entry<String, Entry> e : entries.entrySet()) {
             if (!e.getValue().folder) {
                 byte[][] content = new byte[1][];
-                HdfsWorkload.await(5, () -> {
+                Condition.await(5, () -> {
                     content[0] = HdfsSession.read(fs, e.getKey());
                     return true;
                 });

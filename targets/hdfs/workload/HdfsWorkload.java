@@ -2,7 +2,6 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -14,6 +13,7 @@ import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.tools.DFSAdmin;
 import org.apache.hadoop.util.ToolRunner;
 import warren.workload.Client;
+import warren.workload.Condition;
 import warren.workload.Driver;
 import warren.workload.Node;
 import warren.workload.Observations;
@@ -45,12 +45,8 @@ public final class HdfsWorkload extends Driver {
     public static void main(String[] args) {
         // The client's own log says nothing that the history does not.
         org.apache.log4j.Logger.getRootLogger().addAppender(new org.apache.log4j.varia.NullAppender());
-        Map<String, String> namenodes = new LinkedHashMap<>();
-        for (String arg : Arrays.asList(args).subList(Math.min(3, args.length), args.length)) {
-            if (arg.startsWith("nn")) {
-                namenodes.put(arg.substring(0, arg.indexOf('=')), arg.substring(arg.indexOf('=') + 1));
-            }
-        }
+        Map<String, String> namenodes = Runner.addresses(args);
+        namenodes.keySet().removeIf(name -> !name.startsWith("nn"));
         Runner.main(args, new HdfsWorkload(new HdfsConf(namenodes)));
     }
 
@@ -87,13 +83,13 @@ public final class HdfsWorkload extends Driver {
     @Override
     public void setup(Runner runner) throws Exception {
         run = runner;
-        for (Node node : HdfsConf.nodes(runner, "nn")) {
+        for (Node node : runner.nodes("nn")) {
             if (!node.alive()) {
                 neverUp.add(node);
             }
         }
         DistributedFileSystem fs = HdfsOperations.of(runner.clients.get(0)).fs;
-        await(30, () -> !fs.setSafeMode(HdfsConstants.SafeModeAction.SAFEMODE_GET) && fs.getDataNodeStats(
+        Condition.await(30, () -> !fs.setSafeMode(HdfsConstants.SafeModeAction.SAFEMODE_GET) && fs.getDataNodeStats(
                 HdfsConstants.DatanodeReportType.LIVE).length >= alive(runner, "dn"));
         for (Client client : runner.clients) {
             traffic.put(client, new Traffic());
@@ -104,34 +100,10 @@ public final class HdfsWorkload extends Driver {
 
     private static int alive(Runner runner, String prefix) {
         int count = 0;
-        for (Node node : HdfsConf.nodes(runner, prefix)) {
+        for (Node node : runner.nodes(prefix)) {
             count += node.alive() ? 1 : 0;
         }
         return count;
-    }
-
-    /** A condition that may throw while it does not hold. */
-    interface Condition {
-        boolean holds() throws Exception;
-    }
-
-    static void await(int seconds, Condition condition) throws Exception {
-        long limit = System.nanoTime() + seconds * 1_000_000_000L;
-        while (true) {
-            Exception why = null;
-            try {
-                if (condition.holds()) {
-                    return;
-                }
-            } catch (IOException e) {
-                why = e;
-            }
-            if (System.nanoTime() - limit >= 0) {
-                throw new IOException("not so after " + seconds + " s" + (why == null ? "" : ": " + why));
-            }
-            // Not a park, which an interrupt makes a busy loop.
-            Thread.sleep(20);
-        }
     }
 
     // ---- the fixed steps

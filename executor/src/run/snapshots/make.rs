@@ -73,7 +73,11 @@ pub(super) fn make(
                 "a process of the cluster ended by itself",
             ));
         }
-        dump(&slot, cluster, &criu.argv, folder)
+        let nodes = cluster.nodes.iter().map(|n| NodeAt {
+            ready_ns: n.incarnations.last().and_then(|i| i.ready_ns),
+            role: n.role.clone(),
+        });
+        dump(&slot, cluster, &criu.argv, folder, nodes.collect())
     })?;
     keep(&slot, folder, Events::Forgotten)?;
     slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
@@ -86,6 +90,7 @@ pub(super) fn dump(
     cluster: &Cluster<'_>,
     criu: &[String],
     folder: &Path,
+    nodes: Vec<NodeAt>,
 ) -> Result<Snapshot, RunError> {
     let launcher = cluster
         .launcher
@@ -98,10 +103,6 @@ pub(super) fn dump(
     slot.dump(criu, launcher, &place_of(folder).1)
         .map_err(|e| RunError::Slot(e.to_string()))?;
     let dumped_ns = slot.now_ns();
-    let nodes = cluster.nodes.iter().map(|n| NodeAt {
-        ready_ns: n.incarnations.last().and_then(|i| i.ready_ns),
-        role: n.role.clone(),
-    });
     Ok(Snapshot {
         images: sizes(&images)
             .map_err(|e| RunError::io("looking at the images of a snapshot", e))?,
@@ -109,7 +110,7 @@ pub(super) fn dump(
         folder: folder.to_owned(),
         launcher,
         processes,
-        nodes: nodes.collect(),
+        nodes,
         dumped_ns,
         made: Instant::now(),
         worked: std::sync::atomic::AtomicBool::new(false),

@@ -53,7 +53,7 @@ pub(super) struct Snapshot {
     launcher: i32,
     /// Nodes in their order, then the workload.
     processes: Vec<AtDump>,
-    /// Of each node.
+    /// Of each node; none of a prefix, which knows more of them (`Midway`).
     pub nodes: Vec<NodeAt>,
     /// The slot's clock at the dump.
     dumped_ns: u64,
@@ -116,8 +116,6 @@ pub(super) struct Snapshots {
     made_with: Option<MadeWith>,
     troubles: BTreeMap<u8, Trouble>,
     folders: u64,
-    /// Parked JVMs are tried once.
-    parked: bool,
     /// Last in drop order: nobody uses its files then.
     keeper: Option<Slot>,
 }
@@ -161,9 +159,9 @@ impl Snapshots {
             if too_little(free_memory()).is_some() {
                 // They are for speed; a snapshot is for every run.
                 self.prefixes.clear();
-            }
-            if let Some(why) = too_little(free_memory()) {
-                return Ok(Err(why));
+                if let Some(why) = too_little(free_memory()) {
+                    return Ok(Err(why));
+                }
             }
             match self.make(runner, criu, number, options) {
                 Ok(snapshot) => {
@@ -204,10 +202,9 @@ impl Snapshots {
 
     /// Parks the nodes' JVMs, unless that was tried before.
     fn park(&mut self, runner: &Runner, criu: &Criu, options: &RunOptions) {
-        if self.parked || !runner.config.parked || too_little(free_memory()).is_some() {
+        if runner.tried_to_park() || !runner.config.parked || too_little(free_memory()).is_some() {
             return;
         }
-        self.parked = true;
         let made = self.new_folder(runner, "parked").and_then(|folder| {
             let made = Parked::make(runner, criu, &folder, options);
             if made.is_err() {
@@ -216,8 +213,9 @@ impl Snapshots {
             made
         });
         // One that was given up is tried again, by whoever is the next.
-        self.parked = made.is_ok() || !options.to_end();
-        runner.have_parked(made.map_err(|e| e.to_string()));
+        if made.is_ok() || !options.to_end() {
+            runner.have_parked(made.map_err(|e| e.to_string()));
+        }
     }
 
     /// A folder in the keeper that nothing else has; not made yet.

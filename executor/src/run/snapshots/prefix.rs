@@ -214,8 +214,8 @@ impl Prefix {
     }
 }
 
-/// A run that goes on just after all its faults but the last.
-pub(in crate::run) struct GoesOn {
+/// A slot with a cluster that was restored just after all faults of its sequence but the last.
+pub(in crate::run) struct BegunMidway {
     pub prefix: Arc<Prefix>,
     pub slot: Slot,
     pub processes: Vec<Process>,
@@ -230,7 +230,7 @@ pub(in crate::run) fn begin(
     number: u8,
     sequence: &FaultSequence,
     options: &RunOptions,
-) -> Option<Result<GoesOn, String>> {
+) -> Option<Result<BegunMidway, String>> {
     let key = Key::of(number, sequence)?;
     if options.prefix == PrefixUse::Never {
         return None;
@@ -250,7 +250,7 @@ pub(in crate::run) fn begin(
     prefixes.restored(&key, &prefix, worked);
     Some(restored.map(|(slot, processes)| {
         prefix.served.fetch_add(1, Ordering::Relaxed);
-        GoesOn {
+        BegunMidway {
             prefix,
             slot,
             processes,
@@ -346,7 +346,7 @@ fn make_prefix(
         runner.with_drive(&slot, &sequence, options, start, began, |drive| {
             let went = Flow::new(drive, &mut product).up_to(&sequence, count)?;
             let midway = went.map_err(why)?;
-            let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder)?;
+            let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder, Vec::new())?;
             // The wall clock jumped when it went on from there, and will once more: both together by no more than one may.
             snapshot.made = from.made;
             Ok((snapshot, midway))

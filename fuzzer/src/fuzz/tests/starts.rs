@@ -113,9 +113,9 @@ fn the_baseline_draws_where_to_begin() {
 fn a_run_that_falls_back_is_said_once_and_require_ends_the_campaign() {
     let fall_back = || -> Tweak {
         Box::new(|run, input, _, product| {
-            let record = &mut product.record;
             if run > 12 && input.start != StartState::Cold {
-                record.warnings.push("started cold: no memory".into());
+                product.began_cold("no memory".into());
+                let record = &mut product.record;
                 for s in [&mut record.sequence, &mut record.matched]
                     .into_iter()
                     .flatten()
@@ -144,4 +144,31 @@ fn a_run_that_falls_back_is_said_once_and_require_ends_the_campaign() {
         error.contains("--snapshot require") && error.contains("no memory"),
         "{error}"
     );
+}
+
+#[test]
+fn what_a_run_was_not_spared_is_in_its_line_and_a_warning_for_people() {
+    let dir = tempfile::tempdir().unwrap();
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        if run > 12 {
+            product.without_prefix("another run makes it still".into());
+            product.without_parked("that of n1 did not go on".into());
+            product.without_parked("that of n2 did not go on".into());
+            assert_eq!(
+                product.record.warnings,
+                [
+                    "no prefix snapshot: another run makes it still",
+                    "no parked JVM: that of n1 did not go on",
+                    "no parked JVM: that of n2 did not go on"
+                ]
+            );
+        }
+    });
+    fuzz(Sim::new(5, 2), starting(dir.path(), 2, 0.1, 20), tweak);
+    let text = std::fs::read_to_string(dir.path().join("default/runs.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(last["cold"].is_null(), "{last:#}");
+    assert_eq!(last["no_prefix"], "another run makes it still");
+    assert_eq!(last["no_parked"], "that of n1 did not go on");
+    assert_eq!(last["warnings"], 3);
 }

@@ -96,11 +96,11 @@ public final class Premain {
             int end = path.indexOf(File.pathSeparatorChar, from);
             end = end < 0 ? path.length() : end;
             String entry = path.substring(from, end);
-            boolean known = entry.isEmpty() || entry.endsWith("warren-agent.jar") || onlyFiles(new File(entry));
+            boolean known = entry.isEmpty() || entry.endsWith("warren-agent.jar");
             for (String jar : conf.instrumented) {
                 known |= jar.equals(entry);
             }
-            if (!known) {
+            if (!known && !onlyFiles(new File(entry))) {
                 return false;
             }
             from = end + 1;

@@ -2,7 +2,9 @@ package warren.workload;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 
@@ -12,6 +14,8 @@ import java.util.concurrent.locks.LockSupport;
  * ever: each has a limit, after which a thread that still hangs is left behind and said so.
  */
 public final class Runner {
+    /** Of the arguments. */
+    private static final int FIRST_NODE = 3;
     private static final int TAIL_OUTCOMES = 40;
     private static final int TAIL_OK = 10;
     private static final long TAIL_NS = 3_000_000_000L;
@@ -45,7 +49,7 @@ public final class Runner {
     private Prober prober;
 
     private Runner(String[] args, Driver driver) throws Exception {
-        if (args.length < 4) {
+        if (args.length <= FIRST_NODE) {
             throw new IllegalArgumentException("usage: <workload.page> <root> <clients> <node>=<address> ...");
         }
         page = new WorkloadPage(args[0]);
@@ -53,12 +57,8 @@ public final class Runner {
         observations = new Observations(args[1] + "/observations.jsonl");
         this.driver = driver;
         List<Node> named = new ArrayList<>();
-        for (int i = 3; i < args.length; i++) {
-            int sign = args[i].indexOf('=');
-            if (sign < 1) {
-                throw new IllegalArgumentException("node `" + args[i] + "`: write <name>=<address>");
-            }
-            named.add(new Node(args[i].substring(0, sign), args[i].substring(sign + 1), i - 3, page));
+        for (Map.Entry<String, String> node : addresses(args).entrySet()) {
+            named.add(new Node(node.getKey(), node.getValue(), named.size(), page));
         }
         nodes = Collections.unmodifiableList(named);
         String first = nodes.get(0).address;
@@ -74,6 +74,19 @@ public final class Runner {
         long session = number("session_ms", 4000);
         operationMs = number("operation_ms", Math.max(2000, session));
         serveMs = number("serve_ms", Math.max(10_000, 2 * session + 20 * number("tick_ms", 500)));
+    }
+
+    /** Names of the nodes that these arguments of a workload program tell of, with their addresses, in their order. */
+    public static Map<String, String> addresses(String[] args) {
+        Map<String, String> addresses = new LinkedHashMap<>();
+        for (int i = FIRST_NODE; i < args.length; i++) {
+            int sign = args[i].indexOf('=');
+            if (sign < 1) {
+                throw new IllegalArgumentException("node `" + args[i] + "`: write <name>=<address>");
+            }
+            addresses.put(args[i].substring(0, sign), args[i].substring(sign + 1));
+        }
+        return addresses;
     }
 
     /** Runs a workload program to its end. Never returns. */
@@ -110,6 +123,17 @@ public final class Runner {
         Client client = new Client(this, name, index, network + (101 + index % 100), page.seed());
         everyone.add(client);
         return client;
+    }
+
+    /** Those whose names begin so: those of one group. */
+    public List<Node> nodes(String prefix) {
+        List<Node> found = new ArrayList<>();
+        for (Node node : nodes) {
+            if (node.name.startsWith(prefix)) {
+                found.add(node);
+            }
+        }
+        return found;
     }
 
     public List<Node> alive() {

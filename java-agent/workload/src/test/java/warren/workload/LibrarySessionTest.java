@@ -1,0 +1,102 @@
+package warren.workload;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+/** Sessions over a library that may hang, and waits for what is to become so. */
+class LibrarySessionTest {
+    /** A library whose end comes when it is let. */
+    private static final class Fake extends LibrarySession {
+        final CountDownLatch mayEnd = new CountDownLatch(1);
+        final CountDownLatch letGo = new CountDownLatch(1);
+        IOException refuses;
+
+        Fake() {
+            super("client-1");
+        }
+
+        @Override
+        protected void end() throws Exception {
+            mayEnd.await();
+            if (refuses != null) {
+                throw refuses;
+            }
+        }
+
+        @Override
+        protected void letGo() {
+            letGo.countDown();
+        }
+    }
+
+    @Test
+    void dropEndsACallThatWaitsAndNoOtherIsMade() throws Exception {
+        Fake session = new Fake();
+        CountDownLatch waits = new CountDownLatch(1);
+        boolean[] interrupted = new boolean[2];
+        Thread caller = Runner.start("caller", () -> {
+            try {
+                session.call(() -> {
+                    waits.countDown();
+                    Thread.sleep(60_000);
+                    return null;
+                });
+            } catch (Exception e) {
+                interrupted[0] = e instanceof InterruptedException;
+                interrupted[1] = Thread.currentThread().isInterrupted();
+            }
+        });
+        assertTrue(waits.await(10, TimeUnit.SECONDS));
+        session.drop();
+        caller.join(10_000);
+        assertFalse(caller.isAlive());
+        assertTrue(interrupted[0]);
+        assertFalse(interrupted[1], "the interrupt was for the call alone");
+        assertTrue(session.letGo.await(10, TimeUnit.SECONDS));
+        assertFalse(session.usable());
+        assertThrows(IOException.class, () -> session.call(() -> null));
+    }
+
+    @Test
+    void anEndCountsOnlyWhenTheLibrarySaysSoInTime() {
+        Fake ends = new Fake();
+        ends.mayEnd.countDown();
+        assertTrue(ends.close());
+        assertFalse(ends.usable());
+        Fake fails = new Fake();
+        fails.refuses = new IOException("no server");
+        fails.mayEnd.countDown();
+        assertFalse(fails.close());
+        Fake hangs = new Fake();
+        assertFalse(hangs.close());
+        hangs.mayEnd.countDown();
+        assertNotEquals(ends.id(), fails.id());
+    }
+
+    @Test
+    void aConditionIsAskedUntilItHolds() throws Exception {
+        int[] asked = new int[1];
+        Condition.await(10, () -> {
+            if (asked[0]++ == 0) {
+                throw new IOException("not yet");
+            }
+            return asked[0] > 2;
+        });
+        assertEquals(3, asked[0]);
+        String why = assertThrows(IOException.class, () -> Condition.await(0, () -> {
+            throw new IOException("no leader");
+        })).getMessage();
+        assertTrue(why.contains("after 0 s") && why.contains("no leader"), why);
+        assertThrows(IllegalStateException.class, () -> Condition.await(10, () -> {
+            throw new IllegalStateException("not to be waited for");
+        }));
+    }
+}
