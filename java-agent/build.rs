@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 const MODULES: [&str; 3] = ["runtime", "agent", "workload"];
 /// Modules whose classes run inside a node: their sources are what AGENT_BUILD stands for.
 const HASHED: [&str; 2] = ["runtime", "agent"];
-/// For JVMs that are parked: the one thing that Java cannot ask of a JVM.
+/// For JVMs that are to be dumped: the one thing that Java cannot ask of a JVM.
 const C_SOURCE: &str = "native/park.c";
 const LIBRARY: &str = "libwarren-park.so";
 const HASH_LINE: &str = "HASH = 0L;";

@@ -1,4 +1,4 @@
-//! The Java parts as bytes: the agent, its runtime (boot class path), the workload library, and the C library for parked JVMs, built by
+//! The Java parts as bytes: the agent, its runtime (boot class path), the workload library, and the C library for JVMs that are dumped, built by
 //! build.rs.
 //!
 //! Called by executor/, which writes them beside its cache at start ([`write_jars`]). Starts nothing and knows nothing of targets.
@@ -15,7 +15,7 @@ pub static RUNTIME_JAR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/warren
 pub static AGENT_JAR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/warren-agent.jar"));
 /// Library of workload programs.
 pub static WORKLOAD_JAR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/warren-workload.jar"));
-/// Loaded into JVMs that are parked (`native/park.c`).
+/// Loaded into JVMs that are to be dumped (`native/park.c`).
 pub static PARK_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libwarren-park.so"));
 
 /// Where the jars lie after [`write_jars`].

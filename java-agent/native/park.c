@@ -4,16 +4,20 @@
  * HotSpot's test interface compiles a method that it is handed as a java.lang.reflect.Method, and looks its id up through the JNI
  * function FromReflectedMethod, which initialises the class: static initialisers of the target would run before its program does. So
  * JVMTI gives the ids here (its GetClassMethods initialises nothing), and while one is asked for, FromReflectedMethod answers it to the
- * thread that asked. What C1 compiles for a class that is not initialised checks for that, as it does whenever a program is faster
- * than its classes.
+ * thread that asked. HotSpot by itself never compiles a method of a class whose initialisation has not begun; what C1 makes of one
+ * initialises what it touches, as it does for every other class that its code names (docs/decisions/0011).
  *
- * Loaded by warren.agent.MethodIds into JVMs that are to be parked (docs/decisions/0011), built by build.rs. `done` leaves the JVM's
- * function table as it was. It keeps nothing, calls back nobody and touches no class of the target.
+ * Loaded by warren.agent.MethodIds into JVMs that are to be dumped, built by build.rs. `done` puts the JVM's function table back. It calls
+ * back nobody and touches no class of the target.
  */
+#define _POSIX_C_SOURCE 200809L
+
+#include <fcntl.h>
 #include <jvmti.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static jvmtiEnv *jvmti;
 static jniNativeInterface *original;
@@ -90,12 +94,36 @@ JNIEXPORT void JNICALL Java_warren_agent_MethodIds_ask(JNIEnv *env, jclass self,
     asked = (jmethodID)(intptr_t)id;
 }
 
-/* The table is as it was. */
+/* What the JVM says from now on goes nowhere: the file descriptor that `speak` wants back, -1 where that cannot be had. */
+JNIEXPORT jint JNICALL Java_warren_agent_MethodIds_mute(JNIEnv *env, jclass self) {
+    (void)env;
+    (void)self;
+    int kept = dup(STDOUT_FILENO);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (kept >= 0 && nowhere >= 0) {
+        dup2(nowhere, STDOUT_FILENO);
+    }
+    if (nowhere >= 0) {
+        close(nowhere);
+    }
+    return kept;
+}
+
+/* It is heard again. */
+JNIEXPORT void JNICALL Java_warren_agent_MethodIds_speak(JNIEnv *env, jclass self, jint kept) {
+    (void)env;
+    (void)self;
+    if (kept >= 0) {
+        dup2(kept, STDOUT_FILENO);
+        close(kept);
+    }
+}
+
+/* The table is as it was. The copy of it stays: a thread may be on its way through ours. */
 JNIEXPORT void JNICALL Java_warren_agent_MethodIds_done(JNIEnv *env, jclass self) {
     (void)env;
     (void)self;
     asked = NULL;
     (*jvmti)->SetJNIFunctionTable(jvmti, original);
-    (*jvmti)->Deallocate(jvmti, (unsigned char *)original);
     (*jvmti)->DisposeEnvironment(jvmti);
 }

@@ -1,6 +1,6 @@
 //! Class data archives (AppCDS): a JVM that maps its classes starts in half the CPU time. Made once a target, kept in the cache.
 //!
-//! The list of classes comes from the boot that learns background stacks; three archives are dumped from it: nodes with
+//! The list of classes comes from a rehearsal (`background`); three archives are dumped from it: nodes with
 //! instrumented jars, nodes with plain jars (bench), workload. A JVM that cannot use one silently starts without it. What a target no
 //! longer uses is taken away at set-up (`prune`).
 
@@ -50,7 +50,7 @@ impl Archives {
         prepared.jdk().feature_version < LOWEST_JAVA || marker(prepared).is_file()
     }
 
-    /// Dumps the archives from the class lists of nodes and workload, and keeps what parked JVMs do ahead of time, from the same lists and
+    /// Dumps the archives from the class lists of nodes and workload, and keeps what JVMs that are dumped do ahead of time, from the same lists and
     /// the nodes' logs of compilations. What cannot be dumped is left out: runs are slower then.
     pub fn make(
         prepared: &Prepared,

@@ -6,7 +6,7 @@ use super::commands::CLASS_LIST;
 use super::drive::Drive;
 use super::flow::{Flow, Went};
 use super::hot::COMPILED_LOG;
-use super::options::{RunError, RunOptions};
+use super::options::{NodeStatus, RunError, RunOptions};
 use super::{Runner, Start};
 use crate::link::{NodeReading, occ_key};
 use crate::slot::Slot;
@@ -65,11 +65,15 @@ fn booted<T>(
 ) -> Result<T, RunError> {
     let began = Instant::now();
     let sequence = FaultSequence::empty(&runner.prepared().target().name);
-    // The nodes' own patience to come up, as much again for the clients to connect, and the idle time: a workload that hangs is told
-    // by then.
+    // The nodes' own patience to come up, as much again for the clients to connect, the idle time, and nodes that are started again: a
+    // workload that hangs is told by then.
     let patience = runner.prepared().target().ready.timeout;
+    let rehearsal = match start {
+        Start::ListClasses => 2 * patience,
+        _ => Duration::ZERO,
+    };
     let options = RunOptions {
-        limit: 2 * patience + 2 * IDLE + Duration::from_secs(5),
+        limit: 2 * patience + 2 * IDLE + Duration::from_secs(5) + rehearsal,
         // What traffic loads and compiles belongs into the lists. Who watches for idle stacks wants none before.
         for_snapshot: matches!(start, Start::ListClasses),
         stop: asked.stop.clone(),
@@ -134,10 +138,17 @@ fn rehearse(drive: &mut Drive<'_, '_>) -> Result<Vec<usize>, RunError> {
             let Some(i) = leader.or(members.first().copied()) else {
                 break;
             };
+            if drive.over() || drive.cluster.options.to_end() {
+                return Ok(ended);
+            }
             drive.cluster.kill_node(i);
-            if let Some(process) = &drive.cluster.nodes[i].process {
-                // Later than this it is as dead; only its lists may be torn, and torn lines are left out.
-                let _ = drive.cluster.slot.wait_exit(process, Instant::now() + IDLE);
+            if let Some(process) = &drive.cluster.nodes[i].process
+                && !matches!(
+                    drive.cluster.slot.wait_exit(process, Instant::now() + IDLE),
+                    Ok(Some(_))
+                )
+            {
+                return Ok(ended);
             }
             for file in [CLASS_LIST, COMPILED_LOG] {
                 let dir = &drive.cluster.nodes[i].dir;
@@ -148,7 +159,10 @@ fn rehearse(drive: &mut Drive<'_, '_>) -> Result<Vec<usize>, RunError> {
             drive.until(settled, |_| false)?;
             drive.cluster.spawn_nodes(&[i])?;
             let until = (drive.now() + patience).min(drive.deadline);
-            if !drive.until(until, Drive::all_serve)? {
+            let serves = |d: &Drive<'_, '_>| d.cluster.nodes[i].status == NodeStatus::Serving;
+            // One that ended again will not, and the group can lose no other.
+            if !drive.until(until, |d| serves(d) || !d.cluster.nodes[i].alive())? || !serves(drive)
+            {
                 return Ok(ended);
             }
         }

@@ -76,7 +76,7 @@ pub(super) fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
 }
 
 /// Size of the young generation in KiB, of a heap such as `128m`: small, because garbage that was not collected yet is in each dump, and
-/// each run reads it back. Objects that are larger go to the old one at once.
+/// each run reads it back. Objects that do not fit into it go to the old one at once.
 fn young_k(heap: &str) -> u64 {
     let unit = match heap.as_bytes().last() {
         Some(b'g') => 1 << 20,

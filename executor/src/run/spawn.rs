@@ -4,7 +4,9 @@
 //! Called by the boot, by the healing and by the faults of a run. When a node is started others decide; here is only how.
 
 use super::cluster::{Cluster, Node};
-use super::commands::{Program, add_archive_flag, class_path, environment, jvm_flags, node_argv};
+use super::commands::{
+    Program, add_archive_flag, class_path, environment, jvm_flags, node_argv, node_jars,
+};
 use super::image::PROGRAM_OUT;
 use super::memory::WORKLOAD_HEAP;
 use super::options::NodeStatus;
@@ -26,7 +28,8 @@ impl Cluster<'_> {
             let node = &self.nodes[*i];
             let mut spec = self.node_spec(node);
             // What a tree's first JVMs have compiled no run from it needs to. A reboot in a tree is one run's own.
-            if node.incarnation() == 0 && hot::find(self.prepared).is_some() {
+            let ready = !node_jars(self.prepared, self.options).1.is_empty();
+            if node.incarnation() == 0 && ready && hot::find(self.prepared).is_some() {
                 hot::ask(self.prepared, &node.dir, hot::GOING_ON, &mut spec)
                     .map_err(|e| RunError::io(format!("starting {}", node.name), e))?;
             }

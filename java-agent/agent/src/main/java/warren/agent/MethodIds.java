@@ -26,6 +26,11 @@ final class MethodIds implements AutoCloseable {
     /** What this thread hands to the JVM as a reflected method stands for this one, until the next call; 0 for itself. */
     static native void ask(long id);
 
+    /** The JVM's own output goes nowhere until {@link #speak} gets what this returned. */
+    static native int mute();
+
+    static native void speak(int kept);
+
     private static native void done();
 
     @Override

@@ -11,6 +11,7 @@ import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import sun.hotspot.WhiteBox;
@@ -33,8 +34,9 @@ final class Park {
     /** Says that it waits now, and how many methods were asked to be compiled. */
     private static final String WAITS = ".parked";
     private static final int TURN_MS = 2;
-    /** A compiler that does not get on: what is compiled by then must do. */
-    private static final int MOST_TURNS = 15_000;
+    /** A compiler that does not get on: what is compiled by then must do. Nobody waits for one that parks, a cluster for the others. */
+    private static final int MOST_TURNS_WAITING = 15_000;
+    private static final int MOST_TURNS_GOING_ON = 2_500;
 
     private Park() {}
 
@@ -55,7 +57,7 @@ final class Park {
         if (!waits && !asked.delete()) {
             throw new IOException("cannot delete " + asked.getAbsolutePath());
         }
-        int methods = list == null || list.isEmpty() ? 0 : prepare(list, library);
+        int methods = list == null || list.isEmpty() ? 0 : prepare(list, library, waits ? MOST_TURNS_WAITING : MOST_TURNS_GOING_ON);
         if (!waits) {
             return;
         }
@@ -75,40 +77,52 @@ final class Park {
         return new BufferedReader(new InputStreamReader(new FileInputStream(file), StandardCharsets.UTF_8));
     }
 
-    /** Number of methods that the JVM took to compile; returns when it has done so. */
-    private static int prepare(String list, String library) throws IOException, InterruptedException {
-        List<String> lines = new ArrayList<>();
+    /** Number of methods that the JVM took to compile; returns when it has done so, or after so many turns. */
+    private static int prepare(String list, String library, int turns) throws IOException, InterruptedException {
+        Map<Class<?>, List<String>> methods = new LinkedHashMap<>();
         try (BufferedReader in = read(list)) {
+            Map<String, Class<?>> known = new HashMap<>();
             for (String line = in.readLine(); line != null; line = in.readLine()) {
-                lines.add(line);
-            }
-        }
-        // All of them before the first is compiled: code that names a class that is not loaded yet is slower for good.
-        Map<String, Class<?>> classes = new HashMap<>();
-        for (String line : lines) {
-            int space = line.indexOf(' ');
-            String name = space < 0 ? line : line.substring(0, space);
-            if (!classes.containsKey(name)) {
-                classes.put(name, load(name));
-            }
-        }
-        try (MethodIds ids = library == null ? null : MethodIds.load(library)) {
-            if (ids == null) {
-                return 0;
-            }
-            WhiteBox box = new WhiteBox();
-            int taken = 0;
-            for (String line : lines) {
                 int space = line.indexOf(' ');
-                Class<?> c = space < 0 ? null : classes.get(line.substring(0, space));
-                if (c != null) {
-                    taken += compile(box, c, line.substring(space + 1));
+                String name = space < 0 ? line : line.substring(0, space);
+                if (!known.containsKey(name)) {
+                    known.put(name, load(name));
+                }
+                Class<?> c = known.get(name);
+                if (c != null && !methods.containsKey(c)) {
+                    methods.put(c, new ArrayList<>());
+                }
+                if (c != null && space >= 0) {
+                    methods.get(c).add(line.substring(space + 1));
                 }
             }
-            for (int turn = 0; turn < MOST_TURNS && box.getCompileQueueSize(WhiteBox.SIMPLE) > 0; turn++) {
+        }
+        // All are loaded and linked before the first is compiled: of classes that are not nothing is inlined, for good.
+        try (MethodIds ids = library == null ? null : MethodIds.load(library)) {
+            WhiteBox box = ids == null ? null : open();
+            int taken = 0;
+            for (Map.Entry<Class<?>, List<String>> of : methods.entrySet()) {
+                for (int i = 0; box != null && i < of.getValue().size(); i++) {
+                    taken += compile(box, of.getKey(), of.getValue().get(i));
+                }
+            }
+            for (int turn = 0; box != null && turn < turns && box.getCompileQueueSize(WhiteBox.SIMPLE) > 0; turn++) {
                 Thread.sleep(TURN_MS);
             }
             return taken;
+        }
+    }
+
+    /** Null in a JVM that was not started for it. */
+    private static WhiteBox open() {
+        // The JVM names each native that our class does not have, on the program's own output.
+        int kept = MethodIds.mute();
+        try {
+            return new WhiteBox();
+        } catch (LinkageError e) {
+            return null;
+        } finally {
+            MethodIds.speak(kept);
         }
     }
 
@@ -117,10 +131,6 @@ final class Park {
         try {
             Method any = Object.class.getMethod("toString"); // the ids say which
             long[] ids = MethodIds.of(c, name);
-            if (ids == null) {
-                c.getDeclaredMethods(); // links it
-                ids = MethodIds.of(c, name);
-            }
             int taken = 0;
             for (int i = 0; ids != null && i < ids.length; i++) {
                 MethodIds.ask(ids[i]);
@@ -128,16 +138,18 @@ final class Park {
             }
             return taken;
         } catch (ReflectiveOperationException | LinkageError | RuntimeException e) {
-            return 0; // a class that it names is missing
+            return 0;
         } finally {
             MethodIds.ask(0);
         }
     }
 
-    /** The class, not initialised; null where it cannot be had: of another loader, or made while the program ran. */
+    /** The class, linked and not initialised; null where it cannot be had: of another loader, or made while the program ran. */
     private static Class<?> load(String name) {
         try {
-            return Class.forName(name, false, ClassLoader.getSystemClassLoader());
+            Class<?> c = Class.forName(name, false, ClassLoader.getSystemClassLoader());
+            c.getDeclaredConstructors(); // links it
+            return c;
         } catch (ClassNotFoundException | LinkageError | RuntimeException e) {
             return null;
         }
