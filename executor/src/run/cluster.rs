@@ -75,6 +75,8 @@ pub(super) struct Cluster<'a> {
     pub run_page: RunPage,
     pub workload_page: WorkloadPage,
     pub coverage: SharedPage,
+    /// Of targets prepared with exact probes.
+    pub probes: Option<SharedPage>,
     pub nodes: Vec<Node>,
     pub workload: Option<Process>,
     pub cut: Option<CutNow>,
@@ -110,10 +112,11 @@ impl<'a> Cluster<'a> {
         let archives = Archives::find(prepared);
         let shm = slot.shm();
         let link = |e: crate::link::LinkError| RunError::io("shared memory of the run", e);
-        let map = |name: &str| match restored {
+        let sized = |name: &str, size: usize| match restored {
             true => SharedPage::open(&shm.join(name)),
-            false => SharedPage::create(&shm.join(name), map_size),
+            false => SharedPage::create(&shm.join(name), size),
         };
+        let map = |name: &str| sized(name, map_size);
         let (run, workload) = (shm.join("run.page"), shm.join("workload.page"));
         let (run_page, workload_page) = match restored {
             true => (RunPage::open(&run), WorkloadPage::open(&workload)),
@@ -125,6 +128,9 @@ impl<'a> Cluster<'a> {
         let (run_page, workload_page) = (run_page.map_err(link)?, workload_page.map_err(link)?);
         let coverage = map("cov.map").map_err(link)?;
         let state_map = map("state.map").map_err(link)?;
+        // The agent counts exact probes where this file is.
+        let probes = prepared.probes().map(|p| sized("probes.map", p.map_size()));
+        let probes = probes.transpose().map_err(link)?;
         let specs = target.nodes();
         let addrs: Vec<Ipv4Addr> = (0..specs.len()).map(|i| slot.node_addr(i)).collect();
         let mut nodes = Vec::new();
@@ -176,6 +182,7 @@ impl<'a> Cluster<'a> {
             run_page,
             workload_page,
             coverage,
+            probes,
             nodes,
             workload: None,
             cut: None,
