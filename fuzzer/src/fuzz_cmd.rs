@@ -124,10 +124,10 @@ fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     }
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
-    if args.coverage_report {
-        // Not there without it: what was begun before there was this goes on as it is.
-        options.identity.push((fuzz::COUNTED.into(), "yes".into()));
-    }
+    let counted = if args.coverage_report { "yes" } else { "no" };
+    options
+        .identity
+        .push((fuzz::COUNTED.into(), counted.into()));
     options.known = KnownBugs::of_target(&target).map_err(CliError::usage)?;
     options.shapes = shapes::built_in().map_err(CliError::setup)?;
     options

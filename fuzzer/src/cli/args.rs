@@ -176,8 +176,9 @@ pub struct WhatsupArgs {
 /// `warren coverage`.
 #[derive(Clone, Debug, Args)]
 pub struct CoverageArgs {
-    /// Campaign folder (-o of fuzz), or one instance's
-    pub out: PathBuf,
+    /// Campaign folder (-o of fuzz), or one instance's; of several, a line each
+    #[arg(required = true)]
+    pub out: Vec<PathBuf>,
     /// Write a line for each class, in the columns of JaCoCo's CSV report
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,

@@ -23,12 +23,46 @@ use table::Table;
 /// Runs the verb.
 ///
 /// # Errors
-/// Exit 2: OUT holds no campaign that counted, or instances of different classes. Exit 1: I/O.
+/// Exit 2: OUT holds no campaign that counted, or instances of different classes; files are asked of several. Exit 1: I/O.
 pub fn run(args: &CoverageArgs) -> Result<Exit, CliError> {
-    let held = read(&args.out)?;
-    let table = Table::parse(&held.table_text).map_err(|why| {
-        CliError::setup(format!("{}: table of probes: {why}", args.out.display()))
-    })?;
+    let report = match &args.out[..] {
+        [out] => of_one(out, args)?,
+        several => {
+            let files = [&args.csv, &args.exec, &args.over_time];
+            if files.iter().any(|f| f.is_some()) {
+                return Err(CliError::usage(
+                    "--csv, --exec and --over-time are files of one campaign: name one folder",
+                ));
+            }
+            of_several(several)?
+        }
+    };
+    // A reader that has seen enough (`| head`) is no error.
+    let _ = std::io::stdout().lock().write_all(report.as_bytes());
+    Ok(Exit::End)
+}
+
+/// A line for each folder.
+fn of_several(folders: &[PathBuf]) -> Result<String, CliError> {
+    let mut rows = Vec::new();
+    for out in folders {
+        let (held, table) = open(out)?;
+        let total = count(&table, &union(&table, held.found.iter())).total;
+        rows.push((out.display().to_string(), total));
+    }
+    let rows: Vec<_> = rows.iter().map(|(name, c)| (name.clone(), c)).collect();
+    Ok(text::rows("campaign", &rows))
+}
+
+fn open(out: &Path) -> Result<(Together, Table), CliError> {
+    let held = read(out)?;
+    let table = Table::parse(&held.table_text)
+        .map_err(|why| CliError::setup(format!("{}: table of probes: {why}", out.display())))?;
+    Ok((held, table))
+}
+
+fn of_one(out: &Path, args: &CoverageArgs) -> Result<String, CliError> {
+    let (held, table) = open(out)?;
     let executed = union(&table, held.found.iter());
     let fault_free = union(&table, held.found.iter().filter(|f| f.faults == 0));
     let all = count(&table, &executed);
@@ -50,10 +84,8 @@ pub fn run(args: &CoverageArgs) -> Result<Exit, CliError> {
         last_ms,
         executed: executed.iter().filter(|e| **e).count(),
     };
-    let report = text::report(&table, &all, &count(&table, &fault_free).total, &about);
-    // A reader that has seen enough (`| head`) is no error.
-    let _ = std::io::stdout().lock().write_all(report.as_bytes());
-    Ok(Exit::End)
+    let fault_free = count(&table, &fault_free).total;
+    Ok(text::report(&table, &all, &fault_free, &about))
 }
 
 /// What all instances hold together, by time.
@@ -183,7 +215,7 @@ mod tests {
 
     fn args(out: &Path) -> CoverageArgs {
         CoverageArgs {
-            out: out.to_owned(),
+            out: vec![out.to_owned()],
             csv: None,
             exec: None,
             over_time: None,
@@ -205,7 +237,17 @@ mod tests {
         let executed = union(&parsed, t.found.iter());
         assert_eq!(executed.iter().filter(|e| **e).count(), 2);
         assert_eq!(over_time(&parsed, &t.found).len(), 2);
-        assert_eq!(run(&args(&dir.path().join("a"))), Ok(Exit::End));
+        let mut both = args(&dir.path().join("a"));
+        assert_eq!(run(&both), Ok(Exit::End));
+        both.out.push(dir.path().join("b"));
+        assert_eq!(run(&both), Ok(Exit::End));
+        let rows = of_several(&both.out).unwrap_or_else(|e| panic!("{e}"));
+        assert!(
+            rows.lines().count() == 3 && rows.contains("3 / 6  50.00 %"),
+            "{rows}"
+        );
+        both.csv = Some(dir.path().join("csv"));
+        assert_eq!(run(&both).unwrap_err().exit, Exit::Usage);
         std::fs::write(&table, table::SAMPLE.replace("13 1", "14 1")).unwrap();
         let mut r = Recording::new(dir.path().join("c"), table);
         assert_eq!(r.take(&[1], 0), None);

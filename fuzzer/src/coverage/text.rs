@@ -37,27 +37,22 @@ pub fn report(table: &Table, all: &Counted, fault_free: &Counters, about: &Headi
             ("all, without faults".to_owned(), fault_free),
         ])
         .collect();
-    let width = rows
-        .iter()
-        .map(|(name, _)| name.len())
-        .max()
-        .unwrap_or(0)
-        .max(8);
-    let _ = writeln!(
-        out,
-        "{:width$} {:>24} {:>24}",
-        "package", "lines", "branches"
-    );
-    for (name, c) in rows {
-        let _ = writeln!(
-            out,
-            "{name:width$} {:>24} {:>24}",
-            cell(c.lines),
-            cell(c.branches)
-        );
-    }
+    out.push_str(&self::rows("package", &rows));
     for note in &table.notes {
         let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
+/// A line each: name, lines, branches.
+#[must_use]
+pub fn rows(what: &str, rows: &[(String, &Counters)]) -> String {
+    let names = rows.iter().map(|(name, _)| name.len());
+    let width = names.chain([what.len()]).max().unwrap_or(0);
+    let mut out = format!("{what:width$} {:>24} {:>24}\n", "lines", "branches");
+    for (name, c) in rows {
+        let (lines, branches) = (cell(c.lines), cell(c.branches));
+        let _ = writeln!(out, "{name:width$} {lines:>24} {branches:>24}");
     }
     out
 }
