@@ -69,6 +69,12 @@ final class AppClass {
                 }
                 result.warnings.add("method " + dotted + "." + key + " stays as it is: with probes it would be over 64 KiB");
             } catch (Throwable t) {
+                if (exact != null) {
+                    // What the search needs comes first.
+                    exact = null;
+                    table.note("class " + dotted + " counts as never executed: " + t);
+                    continue;
+                }
                 result.failed = true;
                 result.warnings.add("class " + dotted + " stays as it is: " + t);
                 return result;

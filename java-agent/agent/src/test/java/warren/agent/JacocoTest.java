@@ -36,6 +36,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.objectweb.asm.ClassReader;
+import org.objectweb.asm.ClassVisitor;
+import org.objectweb.asm.ClassWriter;
+import org.objectweb.asm.Label;
+import org.objectweb.asm.MethodVisitor;
+import org.objectweb.asm.Opcodes;
+import warren.runtime.Conf;
 
 /** Line and branch coverage is JaCoCo's: the same probes are executed by the same program, and the same are counted for the same. */
 class JacocoTest {
@@ -235,7 +242,7 @@ class JacocoTest {
     @Test
     void librariesAreCountedAsJacocoCountsThem() throws Exception {
         Set<Path> jars = new HashSet<>();
-        for (Class<?> c : List.of(org.objectweb.asm.ClassReader.class, Analyzer.class, Test.class, org.junit.jupiter.engine.JupiterTestEngine.class)) {
+        for (Class<?> c : List.of(ClassReader.class, Analyzer.class, Test.class, org.junit.jupiter.engine.JupiterTestEngine.class)) {
             jars.add(Path.of(c.getProtectionDomain().getCodeSource().getLocation().toURI()));
         }
         Path repository = Path.of(System.getProperty("user.home"), ".m2/repository");
@@ -283,6 +290,49 @@ class JacocoTest {
         assertTrue(compared > 500, "classes: " + compared);
     }
 
+    /** The search's own probes stay, the table says what is not counted, and the other method is. */
+    @Test
+    void aMethodTooLargeForTheseProbesKeepsTheOthers() throws Exception {
+        ClassWriter w = new ClassWriter(ClassWriter.COMPUTE_MAXS);
+        w.visit(Opcodes.V1_4, Opcodes.ACC_PUBLIC, "old/Big", null, "java/lang/Object", null);
+        for (String name : new String[] {"big", "small"}) {
+            MethodVisitor m = w.visitMethod(Opcodes.ACC_PUBLIC | Opcodes.ACC_STATIC, name, "(I)I", null, null);
+            m.visitCode();
+            for (int i = 0; i < (name.equals("big") ? 4000 : 3); i++) {
+                Label next = new Label();
+                m.visitVarInsn(Opcodes.ILOAD, 0);
+                m.visitJumpInsn(Opcodes.IFNE, next);
+                m.visitLabel(next);
+            }
+            m.visitVarInsn(Opcodes.ILOAD, 0);
+            m.visitInsn(Opcodes.IRETURN);
+            m.visitMaxs(0, 0);
+            m.visitEnd();
+        }
+        w.visitEnd();
+        ProbeTable table = new ProbeTable();
+        AppClass changed = AppClass.transform("old/Big", w.toByteArray(), Conf.parse(new String[] {"version 1", "include **"}, "test"), table);
+        assertTrue(!changed.failed && changed.warnings.isEmpty(), changed.warnings.toString());
+        StringWriter text = new StringWriter();
+        table.write(text);
+        assertTrue(text.toString().contains("\nnote method old.Big.big(I)I counts as never executed"), text.toString().substring(0, 200));
+        Map<String, Integer> search = new HashMap<>();
+        Map<String, Integer> exact = new HashMap<>();
+        new ClassReader(changed.bytes).accept(new ClassVisitor(AppClass.API) {
+            @Override
+            public MethodVisitor visitMethod(int access, String method, String desc, String sig, String[] exceptions) {
+                return new MethodVisitor(AppClass.API) {
+                    @Override
+                    public void visitMethodInsn(int opcode, String owner, String name, String d, boolean itf) {
+                        (owner.equals("warren/runtime/Cov") ? search : exact).merge(method, 1, Integer::sum);
+                    }
+                };
+            }
+        }, 0);
+        assertTrue(search.get("big") > 3999, search.toString());
+        assertEquals(Map.of("small", 7), exact, "three jumps, three ways to fall through, the return");
+    }
+
     /** Every class of a library verifies with these probes in it. */
     @Test
     void librariesVerify(@TempDir Path dir) throws Exception {
@@ -291,7 +341,7 @@ class JacocoTest {
         Files.writeString(dir.resolve("all.conf"), "version 1\ninclude **\n");
         List<String> args = new ArrayList<>(List.of("sample.LoadAll"));
         String zookeeper = System.getProperty("user.home") + "/.m2/repository/org/apache/zookeeper/zookeeper/3.6.3/zookeeper-3.6.3.jar";
-        for (Class<?> c : List.of(org.objectweb.asm.ClassReader.class, Analyzer.class, org.junit.jupiter.engine.JupiterTestEngine.class)) {
+        for (Class<?> c : List.of(ClassReader.class, Analyzer.class, org.junit.jupiter.engine.JupiterTestEngine.class)) {
             args.add(Path.of(c.getProtectionDomain().getCodeSource().getLocation().toURI()).toString());
         }
         if (Files.exists(Path.of(zookeeper))) {
