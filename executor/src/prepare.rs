@@ -2,6 +2,8 @@
 //!
 //! Called once by the command line before the first run; the result is shared by all runners. Starts no cluster.
 
+mod measure;
+
 use crate::setup::jdk::Jdk;
 use crate::setup::{SetupError, cache, child, javac, jdk, maven};
 use crate::target::{JarSource, Target};
@@ -10,6 +12,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+
+pub use measure::Probes;
 
 /// A target ready to run. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,6 +26,7 @@ struct Inner {
     jdk: Jdk,
     jars: Vec<PathBuf>,
     instrumented: Option<Vec<PathBuf>>,
+    probes: Option<Probes>,
     workload: Vec<PathBuf>,
     agent: warren_agent::Jars,
     key: String,
@@ -35,6 +40,8 @@ pub struct PrepareOptions {
     pub cache: Option<PathBuf>,
     /// The JDK (`--java`); none = the best one found, or fetched.
     pub jdk: Option<PathBuf>,
+    /// Put exact probes into the target's classes, for lines and branches (docs/coverage.md).
+    pub exact: bool,
     /// Who hears of what takes long; none = nobody.
     pub say: Option<fn(&str)>,
 }
@@ -52,6 +59,10 @@ pub enum PrepareError {
     Agent(std::io::Error),
     #[error("reading {file}: {why}")]
     Read { file: PathBuf, why: String },
+    #[error(
+        "putting line and branch probes into the target's classes: {0}\n  leave --coverage-report out to go on without them"
+    )]
+    Measure(String),
 }
 
 impl Prepared {
@@ -123,11 +134,19 @@ impl Prepared {
             jdk,
             jars,
             instrumented: None,
+            probes: None,
             workload: workload_path,
             agent,
             notes,
         };
-        match instrument(&prepared) {
+        let made = if options.exact {
+            let (jars, probes) = measure::measure(&prepared).map_err(PrepareError::Measure)?;
+            prepared.probes = Some(probes);
+            Ok(jars)
+        } else {
+            instrument(&prepared)
+        };
+        match made {
             Ok(jars) => prepared.instrumented = Some(jars),
             Err(_) if child::stopped() => return Err(SetupError::Ended.into()),
             Err(why) => prepared.notes.push(format!(
@@ -166,6 +185,12 @@ impl Prepared {
     #[must_use]
     pub fn instrumented(&self) -> Option<&[PathBuf]> {
         self.0.instrumented.as_deref()
+    }
+
+    /// The exact probes in its classes; none unless asked for.
+    #[must_use]
+    pub fn probes(&self) -> Option<&Probes> {
+        self.0.probes.as_ref()
     }
 
     /// The class path of the workload: program, library, the target's jars.
@@ -232,20 +257,51 @@ fn walk(
     Ok(())
 }
 
-/// The jars with coverage and hooks put in ahead of time, kept by content: `java -jar agent.jar instrument CONF IN OUT ...`.
-fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
+/// What of the agent's configuration decides how classes are changed.
+fn instrument_conf(target: &Target) -> String {
     let mut conf = String::from("version 1\n");
-    for g in &p.target.include {
+    for g in &target.include {
         let _ = writeln!(conf, "include {g}");
     }
-    for g in &p.target.exclude {
+    for g in &target.exclude {
         let _ = writeln!(conf, "exclude {g}");
     }
-    for line in p.target.dictionary.conf_lines().lines() {
+    for line in target.dictionary.conf_lines().lines() {
         if line.starts_with("hook ") {
             let _ = writeln!(conf, "{line}");
         }
     }
+    conf
+}
+
+/// The offline instrumenter of the agent.
+fn instrumenter(p: &Inner) -> Command {
+    let mut command = Command::new(&p.jdk.java);
+    command
+        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar"])
+        .arg(&p.agent.agent);
+    command
+}
+
+/// Runs it to its end.
+fn finish(mut command: Command) -> Result<(), String> {
+    let program = command.get_program().to_owned();
+    let answer = child::output(&mut command)
+        .map_err(|e| format!("starting {}: {e}", program.to_string_lossy()))?;
+    if answer.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&answer.stderr);
+    let last = said.lines().last().unwrap_or("no word").to_owned();
+    Err(format!(
+        "the offline instrumenter ended with {}: {last}",
+        answer.status
+    ))
+}
+
+/// The jars with coverage and hooks put in ahead of time, kept by content: `java -jar agent.jar instrument CONF IN OUT ...`.
+fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
+    let conf = instrument_conf(&p.target);
     let folder = p.cache.join("instrumented");
     let mut out = Vec::new();
     let mut todo: Vec<(&PathBuf, PathBuf)> = Vec::new();
@@ -277,28 +333,15 @@ fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
     let conf_file = scratch.path().join("agent.conf");
     std::fs::write(&conf_file, conf).map_err(|e| format!("{}: {e}", conf_file.display()))?;
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let mut command = Command::new(&p.jdk.java);
-    command
-        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar"])
-        .arg(&p.agent.agent)
-        .arg("instrument")
-        .arg(&conf_file);
+    let mut command = instrumenter(p);
+    command.arg("instrument").arg(&conf_file);
     let mut made = Vec::new();
     for (i, (jar, place)) in todo.iter().enumerate() {
         let temporary = scratch.path().join(format!("{i}.jar"));
         command.arg(jar).arg(&temporary);
         made.push((temporary, place));
     }
-    let answer = child::output(&mut command)
-        .map_err(|e| format!("starting {}: {e}", p.jdk.java.display()))?;
-    if !answer.status.success() {
-        let said = String::from_utf8_lossy(&answer.stderr);
-        let last = said.lines().last().unwrap_or("no word").to_owned();
-        return Err(format!(
-            "the offline instrumenter ended with {}: {last}",
-            answer.status
-        ));
-    }
+    finish(command)?;
     for (temporary, place) in made {
         cache::put_sealed(&temporary, place).map_err(|e| e.to_string())?;
     }
@@ -314,6 +357,10 @@ fn key(p: &Inner, jars_key: &str) -> String {
     );
     for jar in &p.workload {
         let _ = writeln!(text, "{}", jar.display());
+    }
+    if let Some(probes) = &p.probes {
+        // Other classes than without: archives and parked JVMs are not shared.
+        let _ = writeln!(text, "{}", probes.table().display());
     }
     for g in &p.target.groups {
         for (_, template) in &g.files {

@@ -52,7 +52,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let began = Instant::now();
-    let session = Session::open(&args.target, &args.setup)?;
+    let session = Session::open_with(&args.target, &args.setup, args.coverage_report)?;
     options.environment = crate::campaign::Environment::of(
         &session.prepared,
         session.level,
@@ -124,6 +124,10 @@ fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     }
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
+    let counted = if args.coverage_report { "yes" } else { "no" };
+    options
+        .identity
+        .push((fuzz::COUNTED.into(), counted.into()));
     options.known = KnownBugs::of_target(&target).map_err(CliError::usage)?;
     options.shapes = shapes::built_in().map_err(CliError::setup)?;
     options
@@ -229,7 +233,9 @@ fn discard(root: &Path) {
     ] {
         let _ = std::fs::remove_file(root.join(file));
     }
-    for folder in ["state", "queue", "crashes", "hangs", "runs", "findings"] {
+    for folder in [
+        "state", "queue", "crashes", "hangs", "runs", "findings", "coverage",
+    ] {
         let _ = std::fs::remove_dir_all(root.join(folder));
     }
     // Only when they are empty now.

@@ -12,6 +12,7 @@ pub mod campaign;
 pub mod cli;
 pub mod cmin;
 pub mod compare;
+pub mod coverage;
 pub mod doctor;
 pub mod fuzz;
 pub mod fuzz_cmd;

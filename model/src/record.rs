@@ -170,6 +170,8 @@ pub struct RunProduct {
     pub trace: Trace,
     /// Coverage map of all nodes, 0 or 1 per slot.
     pub coverage: Vec<u8>,
+    /// Exact probes of all nodes, 0 or 1 each; empty unless the target was prepared with them.
+    pub probes: Vec<u8>,
     pub history: Vec<HistoryEvent>,
     pub observations: Vec<Observation>,
     /// Log text per node, all incarnations.

@@ -67,6 +67,8 @@ pub(super) struct Cluster<'a> {
     pub run_page: RunPage,
     pub workload_page: WorkloadPage,
     pub coverage: SharedPage,
+    /// Of targets prepared with exact probes.
+    pub probes: Option<SharedPage>,
     pub nodes: Vec<Node>,
     pub workload: Option<Process>,
     pub cuts: Cuts,
@@ -101,10 +103,11 @@ impl<'a> Cluster<'a> {
         let archives = Archives::find(prepared);
         let shm = slot.shm();
         let link = |e: crate::link::LinkError| RunError::io("shared memory of the run", e);
-        let map = |name: &str| match restored {
+        let sized = |name: &str, size: usize| match restored {
             true => SharedPage::open(&shm.join(name)),
-            false => SharedPage::create(&shm.join(name), map_size),
+            false => SharedPage::create(&shm.join(name), size),
         };
+        let map = |name: &str| sized(name, map_size);
         let (run, workload) = (shm.join("run.page"), shm.join("workload.page"));
         let (run_page, workload_page) = match restored {
             true => (RunPage::open(&run), WorkloadPage::open(&workload)),
@@ -116,6 +119,9 @@ impl<'a> Cluster<'a> {
         let (run_page, workload_page) = (run_page.map_err(link)?, workload_page.map_err(link)?);
         let coverage = map("cov.map").map_err(link)?;
         let state_map = map("state.map").map_err(link)?;
+        // The agent counts exact probes where this file is.
+        let probes = prepared.probes().map(|p| sized("probes.map", p.map_size()));
+        let probes = probes.transpose().map_err(link)?;
         let specs = target.nodes();
         let addrs: Vec<Ipv4Addr> = (0..specs.len()).map(|i| slot.node_addr(i)).collect();
         let mut nodes = Vec::new();
@@ -167,6 +173,7 @@ impl<'a> Cluster<'a> {
             run_page,
             workload_page,
             coverage,
+            probes,
             nodes,
             workload: None,
             cuts: Cuts::default(),

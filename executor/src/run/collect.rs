@@ -31,6 +31,9 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
     warnings(cluster, &readings, product);
     product.unparked = cluster.unparked;
     product.coverage = cluster.coverage.copy(0, cluster.coverage.len());
+    if let Some(probes) = &cluster.probes {
+        product.probes = probes.copy(0, probes.len());
+    }
     product.history = lines(
         &cluster.slot.root().join("history.jsonl"),
         "history.jsonl",

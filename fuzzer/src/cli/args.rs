@@ -53,6 +53,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Compare strategies on a target by repeated campaigns of one budget: coverage, bugs found, tests to each
     Compare(CompareArgs),
+    /// Print the lines and branches that a campaign with --coverage-report executed, as JaCoCo counts them
+    Coverage(CoverageArgs),
 }
 
 /// What `fuzz`, `replay` and `bench` ask of a target and its slot.
@@ -169,6 +171,23 @@ pub struct WhatsupArgs {
     /// The sums only
     #[arg(short = 's')]
     pub summary: bool,
+}
+
+/// `warren coverage`.
+#[derive(Clone, Debug, Args)]
+pub struct CoverageArgs {
+    /// Campaign folder (-o of fuzz), or one instance's; of several, a line each
+    #[arg(required = true)]
+    pub out: Vec<PathBuf>,
+    /// Write a line for each class, in the columns of JaCoCo's CSV report
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write a JaCoCo execution data file, for reports by JaCoCo's own tools
+    #[arg(long, value_name = "FILE")]
+    pub exec: Option<PathBuf>,
+    /// Write lines and branches over the campaign's time, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub over_time: Option<PathBuf>,
 }
 
 /// `warren plot`.
@@ -390,7 +409,7 @@ mod tests {
         assert!(!all.contains("__slot"), "help speaks of `__slot`");
         for there in [
             "fuzz", "replay", "tmin", "cmin", "doctor", "targets", "bench", "report", "whatsup",
-            "plot", "compare", "jdk",
+            "plot", "compare", "jdk", "coverage",
         ] {
             assert!(all.contains(there), "help does not speak of `{there}`");
         }

@@ -9,8 +9,8 @@ pub mod session;
 pub mod signals;
 
 use crate::{
-    bench, cmin, compare, doctor, fuzz_cmd, jdk_cmd, plot, replay, report, seeds, targets_cmd,
-    tmin, whatsup,
+    bench, cmin, compare, coverage, doctor, fuzz_cmd, jdk_cmd, plot, replay, report, seeds,
+    targets_cmd, tmin, whatsup,
 };
 use args::{Cli, Command, SeedCommand};
 use clap::Parser;
@@ -59,5 +59,6 @@ fn dispatch(command: &Command) -> Result<Exit, CliError> {
         Command::Plot(args) => plot::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Coverage(args) => coverage::run(args),
     }
 }

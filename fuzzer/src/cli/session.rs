@@ -35,6 +35,14 @@ impl Session {
     /// # Errors
     /// Exit 2 for a target or a description that cannot be used, exit 1 for set-up that failed.
     pub fn open(name: &str, args: &SetupArgs) -> Result<Self, CliError> {
+        Self::open_with(name, args, false)
+    }
+
+    /// The same; with `exact`, the target's classes have line and branch probes (docs/coverage.md).
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_with(name: &str, args: &SetupArgs, exact: bool) -> Result<Self, CliError> {
         let target = load(name, args)?;
         let exe = std::env::current_exe()
             .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
@@ -50,6 +58,7 @@ impl Session {
         );
         let options = PrepareOptions {
             jdk: args.java.clone(),
+            exact,
             say: Some(|line| eprintln!("warren: {line}")),
             ..PrepareOptions::default()
         };

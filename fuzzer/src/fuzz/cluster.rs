@@ -3,6 +3,7 @@
 use super::drive::{Drive, Observers};
 use super::engine::campaign;
 use super::options::{FuzzEnd, FuzzError, FuzzOptions};
+use crate::coverage::Recording;
 use libafl::Error;
 use libafl::executors::HasObservers;
 use libafl_bolts::tuples::tuple_list;
@@ -32,7 +33,21 @@ pub fn run(options: FuzzOptions, runner: Runner) -> Result<FuzzEnd, FuzzError> {
         dump_classes: options.dump_classes.clone(),
         ..RunOptions::default()
     };
-    let give: Sink = Box::new(|product, observers: &mut Observers| {
+    let table = runner.prepared().probes().map(|p| p.table().to_owned());
+    let mut recording =
+        table.map(|table| Recording::new(options.out.join(&options.instance), table));
+    let snapshot = options.snapshot.clone();
+    let give: Sink = Box::new(move |product, observers: &mut Observers| {
+        if let Some(recording) = &mut recording {
+            let faults = product
+                .record
+                .sequence
+                .as_ref()
+                .map_or(0, |s| s.faults.len());
+            if let Some(why) = recording.take(&product.probes, faults) {
+                snapshot.with(|s| s.lines.push(why));
+            }
+        }
         if let Err(e) = sink(product, observers) {
             // Maps and observers are resized together, and both observers are there: this is a mistake of ours, and the run
             // then shows as one without coverage and without a judgement.

@@ -35,7 +35,8 @@ pub use describe::describe;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
 pub use options::{
-    EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts, StrategyKind,
+    COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts,
+    StrategyKind,
 };
 pub use saved::{check_resume, identity};
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};

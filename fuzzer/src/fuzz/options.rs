@@ -147,6 +147,9 @@ pub enum InstanceKind {
     Secondary,
 }
 
+/// Name, in a campaign's identity, of that lines and branches are counted.
+pub const COUNTED: &str = "--coverage-report";
+
 /// So long after a look at the other instances the next one is due, between two sequences. A look costs a folder's listing and the
 /// state of a file for each of them, a run takes a second or more; and the shorter, the fewer sequences two instances test both.
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);

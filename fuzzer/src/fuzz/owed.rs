@@ -119,6 +119,7 @@ pub fn read(root: &Path) -> Result<Seen, FuzzError> {
             record: s.record.into_owned(),
             trace,
             coverage: Vec::new(),
+            probes: Vec::new(),
             history: s.history.into_owned(),
             observations: s.observations.into_owned(),
             logs: s.logs.into_owned(),

@@ -4,7 +4,7 @@
 //! has the reasons; `campaign/sync_file` has the format, `take_over` what happens when nothing is left.
 
 use super::State;
-use super::options::{FuzzError, FuzzOptions, InstanceKind};
+use super::options::{COUNTED, FuzzError, FuzzOptions, InstanceKind};
 use super::saved::{Job, News, learn_slots};
 use super::session::Session;
 use crate::campaign::Folder;
@@ -134,7 +134,9 @@ fn root_id(start: StartState) -> u64 {
 
 /// What must be the same for two instances to believe each other; each may have its own strategy.
 fn common(identity: &Identity) -> Identity {
-    identity.without(&["state format", "strategy", "parts", "shapes"])
+    // Line and branch probes change no slot of the map.
+    let own = ["state format", "strategy", "parts", "shapes", COUNTED];
+    identity.without(&own)
 }
 
 /// The same of what is asked for.

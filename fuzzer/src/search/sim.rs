@@ -394,6 +394,7 @@ impl<'a> Run<'a> {
             record,
             trace: self.trace,
             coverage,
+            probes: Vec::new(),
             history: self.history,
             observations,
             logs: BTreeMap::new(),

@@ -81,6 +81,9 @@ pub struct FuzzArgs {
     /// Make each finding smaller as soon as it stands (at most 60 runs each)
     #[arg(long)]
     pub minimize: bool,
+    /// Count lines and branches as JaCoCo does, for `warren coverage OUT`
+    #[arg(long, conflicts_with = "dump_classes")]
+    pub coverage_report: bool,
     /// Write the instrumented classes here
     #[arg(long, value_name = "DIR")]
     pub dump_classes: Option<PathBuf>,

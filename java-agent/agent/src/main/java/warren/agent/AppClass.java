@@ -32,6 +32,11 @@ final class AppClass {
 
     /** Returns null if nothing is to change in this class. {@code name} has slashes. */
     static AppClass transform(String name, byte[] original, Conf conf) {
+        return transform(name, original, conf, null);
+    }
+
+    /** With a table: with exact probes too, which are entered into it. */
+    static AppClass transform(String name, byte[] original, Conf conf, ProbeTable table) {
         String dotted = name.replace('/', '.');
         boolean included = conf.included(dotted);
         Hook[] hooks = hooksOf(dotted, conf);
@@ -41,12 +46,22 @@ final class AppClass {
         AppClass result = new AppClass();
         result.covered = included;
         Set<String> leftAlone = new HashSet<>();
+        ProbeTable.OfClass exact = null;
+        try {
+            exact = table == null || !included ? null : table.add(original);
+        } catch (RuntimeException e) {
+            table.note("class " + dotted + " is not counted: " + e);
+        }
         while (true) {
             try {
-                result.bytes = write(original, included, hooks, leftAlone, result);
+                result.bytes = write(original, included, hooks, leftAlone, exact, result);
                 return result;
             } catch (MethodTooLargeException e) {
                 String key = e.getMethodName() + e.getDescriptor();
+                if (exact != null && exact.methods.remove(key) != null) {
+                    table.note("method " + dotted + "." + key + " counts as never executed: with its probes it would be over 64 KiB");
+                    continue;
+                }
                 if (!leftAlone.add(key)) {
                     result.failed = true;
                     result.warnings.add("class " + dotted + " stays as it is: method " + key + " is over 64 KiB");
@@ -54,6 +69,12 @@ final class AppClass {
                 }
                 result.warnings.add("method " + dotted + "." + key + " stays as it is: with probes it would be over 64 KiB");
             } catch (Throwable t) {
+                if (exact != null) {
+                    // What the search needs comes first.
+                    exact = null;
+                    table.note("class " + dotted + " counts as never executed: " + t);
+                    continue;
+                }
                 result.failed = true;
                 result.warnings.add("class " + dotted + " stays as it is: " + t);
                 return result;
@@ -79,10 +100,11 @@ final class AppClass {
         return (int) crc.getValue() * 31 + bytes.length;
     }
 
-    private static byte[] write(byte[] original, boolean included, Hook[] hooks, Set<String> leftAlone, AppClass result) {
+    private static byte[] write(byte[] original, boolean included, Hook[] hooks, Set<String> leftAlone, ProbeTable.OfClass exact,
+            AppClass result) {
         ClassReader reader = new ClassReader(original);
         ClassWriter writer = new ClassWriter(reader, 0);
-        Visitor visitor = new Visitor(writer, hash(original), included, hooks, leftAlone);
+        Visitor visitor = new Visitor(writer, hash(original), included, hooks, leftAlone, exact);
         reader.accept(visitor, 0);
         for (int i = 0; i < hooks.length; i++) {
             if (!visitor.found[i] && hooks[i].classGlob.indexOf('*') < 0) {
@@ -98,15 +120,17 @@ final class AppClass {
         private final Hook[] hooks;
         private final boolean[] found;
         private final Set<String> leftAlone;
+        private final ProbeTable.OfClass exact;
         private boolean frames;
 
-        Visitor(ClassVisitor next, int hash, boolean included, Hook[] hooks, Set<String> leftAlone) {
+        Visitor(ClassVisitor next, int hash, boolean included, Hook[] hooks, Set<String> leftAlone, ProbeTable.OfClass exact) {
             super(API, next);
             this.hash = hash;
             this.included = included;
             this.hooks = hooks;
             this.found = new boolean[hooks.length];
             this.leftAlone = leftAlone;
+            this.exact = exact;
         }
 
         @Override
@@ -121,7 +145,7 @@ final class AppClass {
             if (mv == null || (access & (Opcodes.ACC_ABSTRACT | Opcodes.ACC_NATIVE)) != 0 || leftAlone.contains(name + desc)) {
                 return mv;
             }
-            // Outermost last: the reader drives the dictionary hook, which drives the probes; a hook's own branch gets no probe.
+            // Outermost last: the reader drives the probes, which drive the dictionary hook; a hook's own branch gets no probe.
             MethodVisitor out = mv;
             List<Hook> mine = null;
             for (int i = 0; i < hooks.length; i++) {
@@ -133,6 +157,10 @@ final class AppClass {
             }
             if (mine != null) {
                 out = new MessageHooks(out, access, desc, mine.toArray(new Hook[0]), frames);
+            }
+            JacocoMethod counted = exact == null ? null : exact.methods.get(name + desc);
+            if (counted != null && counted.readable) {
+                out = new ExactProbes(out, counted, exact.firsts.get(name + desc));
             }
             if (included) {
                 int method = hash ^ (name + desc).hashCode() * 0x9E3779B1;

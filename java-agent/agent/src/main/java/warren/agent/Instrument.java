@@ -6,6 +6,9 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.io.OutputStreamWriter;
+import java.io.Writer;
+import java.nio.charset.StandardCharsets;
 import java.util.Enumeration;
 import java.util.HashSet;
 import java.util.Set;
@@ -17,22 +20,32 @@ import warren.runtime.Conf;
 
 /**
  * Offline instrumentation: {@code java -cp agent.jar:runtime.jar warren.agent.Instrument instrument <conf> <in.jar> <out.jar>}. The
- * same changes and the same ids as at load time. Prints the number of changed classes and one line per warning; exit 1 and no output
+ * same changes and the same ids as at load time. {@code measure <conf> <table> <in.jar> <out.jar>...} does that and puts exact probes in,
+ * numbered over all these jars; what they stand for is written to the table (docs/coverage.md). Prints the number of changed classes and one line per warning; exit 1 and no output
  * file when a jar cannot be read or written.
  */
 public final class Instrument {
     private Instrument() {}
 
     public static void main(String[] args) {
-        if (args.length < 4 || args.length % 2 != 0 || !args[0].equals("instrument")) {
-            System.err.println("usage: instrument <agent.conf> <in.jar> <out.jar> [<in.jar> <out.jar>]...");
+        boolean measure = args.length > 0 && args[0].equals("measure");
+        int first = measure ? 3 : 2;
+        if (args.length < first + 2 || (args.length - first) % 2 != 0 || !measure && !args[0].equals("instrument")) {
+            System.err.println("usage: instrument <agent.conf> <in.jar> <out.jar> [<in.jar> <out.jar>]...\n"
+                    + "       measure <agent.conf> <table> <in.jar> <out.jar> [<in.jar> <out.jar>]...");
             System.exit(2);
         }
         try {
             Conf conf = Conf.read(new File(args[1]));
-            for (int i = 2; i < args.length; i += 2) {
-                int changed = jar(conf, new File(args[i]), new File(args[i + 1]));
+            ProbeTable table = measure ? new ProbeTable() : null;
+            for (int i = first; i < args.length; i += 2) {
+                int changed = jar(conf, new File(args[i]), new File(args[i + 1]), table);
                 System.out.println(changed + " classes " + args[i + 1]);
+            }
+            if (measure) {
+                try (Writer to = new OutputStreamWriter(new FileOutputStream(args[2]), StandardCharsets.UTF_8)) {
+                    table.write(to);
+                }
             }
         } catch (IOException e) {
             System.err.println("warren instrument: " + e);
@@ -41,7 +54,7 @@ public final class Instrument {
     }
 
     /** Returns how many classes were changed for coverage. The output appears whole or not at all. */
-    static int jar(Conf conf, File in, File out) throws IOException {
+    static int jar(Conf conf, File in, File out, ProbeTable table) throws IOException {
         File part = new File(out.getPath() + ".part" + System.nanoTime());
         int changed = 0;
         try (ZipFile zip = new ZipFile(in);
@@ -58,7 +71,7 @@ public final class Instrument {
                 byte[] bytes = all(zip.getInputStream(entry));
                 String className = className(name);
                 if (className != null) {
-                    AppClass result = AppClass.transform(className, bytes, conf);
+                    AppClass result = AppClass.transform(className, bytes, conf, table);
                     if (result != null) {
                         for (String warning : result.warnings) {
                             System.out.println("warning: " + warning);

@@ -96,6 +96,7 @@ public final class Link {
         node.put(PID, pid());
         node.put(ROLE, 0); // a new process serves as nothing yet
         Cov.start(new File(dir, "cov.map"), (int) run.get(MAP_SIZE));
+        Exact.start(new File(dir, "probes.map"));
         Stacks.start(parsed);
         Dict.start(parsed);
         node.put(AGENT_STATE, 1);
