@@ -151,14 +151,14 @@ class InstrumentTest {
         assertEquals(10, c.getMethod("to", int.class).invoke(null, 4));
     }
 
-    @Test
-    void aMethodThatWouldBeTooLargeStaysAsItIs() throws Exception {
+    /** Class {@code old.Big}: {@code big} has so many branches, {@code small} three. */
+    static byte[] classWithBranches(int big) {
         ClassWriter w = new ClassWriter(ClassWriter.COMPUTE_MAXS);
         w.visit(Opcodes.V1_4, Opcodes.ACC_PUBLIC, "old/Big", null, "java/lang/Object", null);
         for (String name : new String[] {"big", "small"}) {
             MethodVisitor m = w.visitMethod(Opcodes.ACC_PUBLIC | Opcodes.ACC_STATIC, name, "(I)I", null, null);
             m.visitCode();
-            for (int i = 0; i < (name.equals("big") ? 12000 : 3); i++) {
+            for (int i = 0; i < (name.equals("big") ? big : 3); i++) {
                 Label next = new Label();
                 m.visitVarInsn(Opcodes.ILOAD, 0);
                 m.visitJumpInsn(Opcodes.IFNE, next);
@@ -170,7 +170,12 @@ class InstrumentTest {
             m.visitEnd();
         }
         w.visitEnd();
-        AppClass changed = AppClass.transform("old/Big", w.toByteArray(), conf("include **"));
+        return w.toByteArray();
+    }
+
+    @Test
+    void aMethodThatWouldBeTooLargeStaysAsItIs() throws Exception {
+        AppClass changed = AppClass.transform("old/Big", classWithBranches(12000), conf("include **"));
         assertFalse(changed.failed);
         assertEquals(1, changed.warnings.size());
         assertTrue(changed.warnings.get(0).contains("old.Big.big(I)I"), changed.warnings.toString());

@@ -38,10 +38,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassVisitor;
-import org.objectweb.asm.ClassWriter;
-import org.objectweb.asm.Label;
 import org.objectweb.asm.MethodVisitor;
-import org.objectweb.asm.Opcodes;
 import warren.runtime.Conf;
 
 /** Line and branch coverage is JaCoCo's: the same probes are executed by the same program, and the same are counted for the same. */
@@ -293,25 +290,8 @@ class JacocoTest {
     /** The search's own probes stay, the table says what is not counted, and the other method is. */
     @Test
     void aMethodTooLargeForTheseProbesKeepsTheOthers() throws Exception {
-        ClassWriter w = new ClassWriter(ClassWriter.COMPUTE_MAXS);
-        w.visit(Opcodes.V1_4, Opcodes.ACC_PUBLIC, "old/Big", null, "java/lang/Object", null);
-        for (String name : new String[] {"big", "small"}) {
-            MethodVisitor m = w.visitMethod(Opcodes.ACC_PUBLIC | Opcodes.ACC_STATIC, name, "(I)I", null, null);
-            m.visitCode();
-            for (int i = 0; i < (name.equals("big") ? 4000 : 3); i++) {
-                Label next = new Label();
-                m.visitVarInsn(Opcodes.ILOAD, 0);
-                m.visitJumpInsn(Opcodes.IFNE, next);
-                m.visitLabel(next);
-            }
-            m.visitVarInsn(Opcodes.ILOAD, 0);
-            m.visitInsn(Opcodes.IRETURN);
-            m.visitMaxs(0, 0);
-            m.visitEnd();
-        }
-        w.visitEnd();
         ProbeTable table = new ProbeTable();
-        AppClass changed = AppClass.transform("old/Big", w.toByteArray(), Conf.parse(new String[] {"version 1", "include **"}, "test"), table);
+        AppClass changed = AppClass.transform("old/Big", InstrumentTest.classWithBranches(4000), Conf.parse(new String[] {"version 1", "include **"}, "test"), table);
         assertTrue(!changed.failed && changed.warnings.isEmpty(), changed.warnings.toString());
         StringWriter text = new StringWriter();
         table.write(text);
