@@ -79,6 +79,27 @@ where
         Some(ticket)
     }
 
+    /// Whether the started run of this number has ended: then the next `run_target` hands it over.
+    pub fn take_ended(&mut self, ticket: usize) -> bool {
+        match self.side_by_side.take(ticket) {
+            Some(ended) => {
+                self.ended = Some(ended);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Started runs that go on.
+    pub fn going_on(&self) -> usize {
+        self.side_by_side.going_on()
+    }
+
+    /// Waits for a started run to end, which is still to be asked for; false when none goes on.
+    pub fn wait_for_one(&mut self) -> bool {
+        self.side_by_side.wait_for_one()
+    }
+
     /// Waits until no started run goes on; what they came to is still to be asked for.
     pub fn wait_for_all(&mut self) {
         self.side_by_side.wait_for_all();

@@ -88,12 +88,24 @@ impl SideBySide {
         self.ended.pop_front()
     }
 
+    /// What the run of this number came to, if it has ended.
+    pub fn take(&mut self, ticket: usize) -> Option<Ended> {
+        let at = self.ended.iter().position(|(t, _)| *t == ticket)?;
+        self.ended.remove(at).map(|(_, ended)| ended)
+    }
+
+    /// Runs that go on.
+    pub fn going_on(&self) -> usize {
+        self.going_on.len()
+    }
+
     /// Waits until no run goes on. What they came to is still to be asked for.
     pub fn wait_for_all(&mut self) {
         while self.wait_for_one() {}
     }
 
-    fn wait_for_one(&mut self) -> bool {
+    /// Waits for a run to end, which is still to be asked for; false when none goes on.
+    pub fn wait_for_one(&mut self) -> bool {
         if self.going_on.is_empty() {
             return false;
         }

@@ -121,6 +121,18 @@ impl Drive for ClusterExecutor<Observers, Sink> {
         ClusterExecutor::next_ended(self)
     }
 
+    fn take_ended(&mut self, ticket: usize) -> bool {
+        ClusterExecutor::take_ended(self, ticket)
+    }
+
+    fn going_on(&self) -> usize {
+        ClusterExecutor::going_on(self)
+    }
+
+    fn wait_for_one(&mut self) -> bool {
+        ClusterExecutor::wait_for_one(self)
+    }
+
     fn wait_for_all(&mut self) {
         ClusterExecutor::wait_for_all(self);
     }

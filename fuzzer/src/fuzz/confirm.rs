@@ -11,26 +11,24 @@ use super::drive::{Drive, Observers};
 use super::minimise::{Wanted, minimise};
 use super::options::{EndReason, FuzzError};
 use super::owed::{self, Seen};
+use super::replays::replay;
 use super::saved::Owed;
-use super::session::{STOPPED, Session};
-use super::snapshot::CurrentRun;
-use super::stage::{execute, given_up, line};
+use super::session::Session;
 use crate::campaign::state::hook;
-use crate::campaign::{EntryName, FindingText, KeptFinding, RunRole, folder, names, write_finding};
+use crate::campaign::{EntryName, FindingText, KeptFinding, folder, names, write_finding};
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::executors::HasObservers;
 use libafl::fuzzer::ExecutesInput;
 use libafl::state::{HasCorpus, HasExecutions};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 use warren_feedback::SavedBugs;
 use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, RunRecord, Stage};
 
 /// Replays of a finding.
 pub(super) const REPLAYS: u32 = 3;
 /// Replays in which a liveness failure must show again.
-const NEEDED: u32 = 2;
+pub(super) const NEEDED: u32 = 2;
 
 /// The run in the observers failed and is to be saved: it is written down. The next record says so.
 ///
@@ -258,69 +256,6 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) {
     );
     session.say(text.clone());
     session.find("unknown", text);
-}
-
-/// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all.
-fn replay<E, EM, Z>(
-    session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-    seen: &Seen,
-) -> Result<(u32, u32), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
-    let sequence = happened(&seen.product.record);
-    let limit = session.limits.run;
-    let durable = seen.failure.stage == Stage::Durable;
-    let Owed {
-        mut k,
-        mut n,
-        mut voids,
-        ..
-    } = session.owed.clone().unwrap_or_default();
-    while n < REPLAYS && !session.stopping() {
-        session.show_current(CurrentRun {
-            doing: format!("confirming {}/{REPLAYS}", n + 1),
-            kinds: sequence.kinds(),
-            why: format!("signature {}", seen.failure.signature),
-            since: Some(Instant::now()),
-            ..CurrentRun::default()
-        });
-        execute(
-            session, fuzzer, executor, state, manager, &sequence, limit, durable, false,
-        )?;
-        let observers = executor.observers();
-        let run = &observers.1.0;
-        let mut written = line(session, state, run, RunRole::Confirm);
-        written.why = format!("confirm {}", seen.failure.signature);
-        if session.stopping() || given_up(session, run) {
-            written.void = Some(STOPPED);
-            session.run_ended(&written)?;
-            break;
-        }
-        session.run_ended(&written)?;
-        if run.judgement().void.is_some() && voids < REPLAYS {
-            voids += 1;
-        } else {
-            n += 1;
-            k += u32::from(
-                run.judgement()
-                    .failures
-                    .iter()
-                    .any(|f| f.signature == seen.failure.signature),
-            );
-        }
-        if let Some(owed) = session.owed.as_mut() {
-            (owed.k, owed.n, owed.voids) = (k, n, voids);
-        }
-        session.commit(state)?;
-        session.publish(state, false)?;
-    }
-    Ok((k, n))
 }
 
 /// The sequence to run again: as it happened; as asked where that is not known.

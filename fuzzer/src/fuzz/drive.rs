@@ -66,6 +66,15 @@ pub trait Drive {
     /// `run_target` hands its product over and runs nothing.
     fn next_ended(&mut self) -> Option<usize>;
 
+    /// Whether the started run of this number has ended: then the next `run_target` hands its product over and runs nothing.
+    fn take_ended(&mut self, ticket: usize) -> bool;
+
+    /// Started runs that go on.
+    fn going_on(&self) -> usize;
+
+    /// Waits for a started run to end; it is still to be asked for. False when none goes on.
+    fn wait_for_one(&mut self) -> bool;
+
     /// Waits until no started run goes on; they are still to be asked for. What runs next has the machine for itself.
     fn wait_for_all(&mut self);
 }

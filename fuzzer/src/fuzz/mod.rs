@@ -17,6 +17,7 @@ mod learn;
 mod minimise;
 mod options;
 mod owed;
+mod replays;
 mod saved;
 mod session;
 mod side_by_side;

@@ -146,6 +146,21 @@ impl Drive for SimExecutor {
         self.going_on = self.going_on.saturating_sub(1);
         Some(ticket)
     }
+    fn take_ended(&mut self, ticket: usize) -> bool {
+        // The first of those that go on end first.
+        let ended = self.started.len() - self.going_on;
+        let at = (self.started.iter().take(ended)).position(|(t, _)| *t == ticket);
+        self.ended = at.and_then(|at| self.started.remove(at)).map(|(_, p)| p);
+        at.is_some()
+    }
+    fn going_on(&self) -> usize {
+        self.going_on
+    }
+    fn wait_for_one(&mut self) -> bool {
+        let any = self.going_on > 0;
+        self.going_on = self.going_on.saturating_sub(1);
+        any
+    }
     fn wait_for_all(&mut self) {
         self.going_on = 0;
     }

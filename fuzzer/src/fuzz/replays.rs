@@ -1,0 +1,161 @@
+//! The replays of a failing run: how often does it show again?
+//!
+//! Called by confirmation, which says what follows. It decides nothing; each replay is in the journal when it ends, so that a campaign cut
+//! off in between makes those that are left.
+
+use super::State;
+use super::confirm::{NEEDED, REPLAYS, happened};
+use super::drive::{Drive, Observers};
+use super::options::FuzzError;
+use super::owed::Seen;
+use super::saved::Owed;
+use super::session::{STOPPED, Session};
+use super::snapshot::CurrentRun;
+use super::stage::{given_up, line, set_options};
+use crate::campaign::RunRole;
+use crate::campaign::state::hook;
+use libafl::executors::HasObservers;
+use libafl::fuzzer::ExecutesInput;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use warren_model::{Failure, FailureKind, FaultSequence, Stage};
+
+/// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
+/// the machine for itself, one replay after the other; a safety failure's replays share it with what goes on, as many at once as there
+/// are slots.
+///
+/// # Errors
+/// I/O; the cluster cannot be run any more.
+pub(super) fn replay<E, EM, Z>(
+    session: &mut Session,
+    fuzzer: &mut Z,
+    executor: &mut E,
+    state: &mut State,
+    manager: &mut EM,
+    seen: &Seen,
+) -> Result<(u32, u32), FuzzError>
+where
+    E: HasObservers<Observers = Observers> + Drive,
+    Z: ExecutesInput<E, EM, FaultSequence, State>,
+{
+    let sequence = happened(&seen.product.record);
+    let durable = seen.failure.stage == Stage::Durable;
+    let at_once = match seen.failure.kind {
+        FailureKind::Safety => session.slots,
+        _ => {
+            executor.wait_for_all();
+            session.show_idle();
+            1
+        }
+    };
+    let mut owed = session.owed.clone().unwrap_or_default();
+    let mut given_up = false;
+    let mut replays: Vec<Replay> = Vec::new();
+    loop {
+        let begun = owed.n as usize + replays.len();
+        // A liveness failure that cannot show often enough any more falls: the machine is not kept from other work for nothing.
+        let falls = seen.failure.kind == FailureKind::Liveness
+            && owed.stood.is_none()
+            && owed.k + (REPLAYS - owed.n) < NEEDED;
+        let more = begun < REPLAYS as usize && !session.stopping() && !given_up && !falls;
+        if more && executor.going_on() < at_once {
+            replays.push(begin(
+                session, executor, &sequence, durable, begun, &replays, seen,
+            )?);
+            continue;
+        }
+        let Some(at) = (replays.iter()).position(|r| executor.take_ended(r.slot)) else {
+            // What else has ended is looked at when this is decided.
+            if replays.is_empty() || !executor.wait_for_one() {
+                break;
+            }
+            continue;
+        };
+        let ended = replays.swap_remove(at);
+        session.giving_up = ended.give_up;
+        executor.observers_mut().1.0.expect_retest(false);
+        fuzzer.execute_input(state, executor, manager, &sequence)?;
+        given_up |= replayed(session, executor, state, seen, &mut owed)?;
+        for other in replays.iter().filter(|_| given_up) {
+            other.give_up.store(true, Ordering::SeqCst);
+        }
+        session.publish(state, false)?;
+    }
+    Ok((owed.k, owed.n))
+}
+
+/// A replay that goes on.
+struct Replay {
+    /// The number it was started under.
+    slot: usize,
+    /// Key `n` sets it.
+    give_up: Arc<AtomicBool>,
+}
+
+fn begin<E: Drive>(
+    session: &mut Session,
+    executor: &mut E,
+    sequence: &FaultSequence,
+    durable: bool,
+    begun: usize,
+    others: &[Replay],
+    seen: &Seen,
+) -> Result<Replay, FuzzError> {
+    let paused = session.snapshot().wait_while_paused(|| session.stopping());
+    session.paused(paused);
+    let under_way = session.under_way.iter().map(|u| u.slot);
+    let taken: Vec<usize> = under_way.chain(others.iter().map(|o| o.slot)).collect();
+    let slot = (0..).find(|s| !taken.contains(s)).unwrap_or_default();
+    session.show_run(
+        slot,
+        CurrentRun {
+            doing: format!("confirming {}/{REPLAYS}", begun + 1),
+            kinds: sequence.kinds(),
+            why: format!("signature {}", seen.failure.signature),
+            since: Some(Instant::now()),
+            ..CurrentRun::default()
+        },
+    );
+    let mut options = executor.options_mut().clone();
+    set_options(session, &mut options, slot, session.limits.run, durable);
+    let give_up = options.give_up.clone();
+    hook::point("run");
+    executor.start(slot, sequence, options)?;
+    Ok(Replay { slot, give_up })
+}
+
+/// Books the replay in the observers; true where it was cut short and counts nowhere.
+fn replayed<E>(
+    session: &mut Session,
+    executor: &E,
+    state: &mut State,
+    seen: &Seen,
+    owed: &mut Owed,
+) -> Result<bool, FuzzError>
+where
+    E: HasObservers<Observers = Observers>,
+{
+    let observers = executor.observers();
+    let run = &observers.1.0;
+    let mut written = line(session, state, run, RunRole::Confirm);
+    written.why = format!("confirm {}", seen.failure.signature);
+    if session.stopping() || given_up(session, run) {
+        written.void = Some(STOPPED);
+        session.run_ended(&written)?;
+        return Ok(true);
+    }
+    session.run_ended(&written)?;
+    if run.judgement().void.is_some() && owed.voids < REPLAYS {
+        owed.voids += 1;
+    } else {
+        owed.n += 1;
+        let again = |f: &Failure| f.signature == seen.failure.signature;
+        owed.k += u32::from(run.judgement().failures.iter().any(again));
+    }
+    if let Some(kept) = session.owed.as_mut() {
+        (kept.k, kept.n, kept.voids) = (owed.k, owed.n, owed.voids);
+    }
+    session.commit(state)?;
+    Ok(false)
+}
