@@ -41,7 +41,7 @@ final class Prober {
                     Runner.start("probe-" + node.name, () -> knock(node, incarnation));
                 }
             }
-            LockSupport.parkNanos(1_000_000L);
+            LockSupport.parkNanos(KNOCK_NS);
         }
     }
 

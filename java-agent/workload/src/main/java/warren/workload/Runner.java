@@ -21,10 +21,13 @@ public final class Runner {
     private static final long TAIL_NS = 3_000_000_000L;
     /** After so many outcomes without a tail in sight, or with its own tail done, a client paces itself: live traffic, no load test. */
     private static final int PACE_AFTER = 200;
-    private static final long PACE_NS = 8_000_000L;
+    private static final long PACE_NS = 20_000_000L;
+    /** Between two tries to open a session. */
+    private static final long RETRY_NS = 8_000_000L;
     /** The last fault is done, and this client has seen enough of what came after it: its points would be more of the same. */
     private static final long WAIT_NS = 40_000_000L;
-    private static final long POLL_NS = 500_000L;
+    /** Short beside everything that is waited for; each look wakes a thread in every cluster that runs. */
+    private static final long POLL_NS = 2_000_000L;
 
     /** In the order of target.toml. */
     public final List<Node> nodes;
@@ -363,7 +366,7 @@ public final class Runner {
                 driver.traffic(client);
             } catch (Exception e) {
                 // No session: nothing was asked of the system, so this is no outcome.
-                LockSupport.parkNanos(PACE_NS);
+                LockSupport.parkNanos(RETRY_NS);
             }
             boolean waitsForOthers = tailFrom != 0 && tailDone(client);
             if (waitsForOthers || tailFrom == 0 && client.outcomes > PACE_AFTER) {
