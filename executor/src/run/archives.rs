@@ -4,6 +4,7 @@
 //! instrumented jars, nodes with plain jars (bench), workload. A JVM that cannot use one silently starts without it. What a target no
 //! longer uses is taken away at set-up (`prune`).
 
+use super::hot;
 use crate::prepare::Prepared;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,15 @@ pub(super) struct Archives {
     pub nodes: Option<PathBuf>,
     pub plain: Option<PathBuf>,
     pub workload: Option<PathBuf>,
+}
+
+/// Files that the JVMs of a rehearsal left: lists of classes, and logs of what they compiled.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    pub nodes: Vec<PathBuf>,
+    pub nodes_compiled: Vec<PathBuf>,
+    pub workload: PathBuf,
+    pub workload_compiled: PathBuf,
 }
 
 pub(super) fn place(prepared: &Prepared, what: &str) -> PathBuf {
@@ -51,19 +61,18 @@ impl Archives {
     }
 
     /// Dumps the archives from the class lists of nodes and workload, and keeps what JVMs that are dumped do ahead of time, from the same lists and
-    /// the nodes' logs of compilations. What cannot be dumped is left out: runs are slower then.
-    pub fn make(
-        prepared: &Prepared,
-        nodes: &[PathBuf],
-        compiled: &[PathBuf],
-        workload: &Path,
-    ) -> std::io::Result<()> {
+    /// the logs of compilations. What cannot be dumped is left out: runs are slower then.
+    pub fn make(prepared: &Prepared, listed: &Listed) -> std::io::Result<()> {
         let folder = prepared.cache().join("archives");
         std::fs::create_dir_all(&folder)?;
         let boot = prepared.agent().runtime.as_path();
         let mut said = String::new();
-        let node_list = merged(nodes);
-        super::hot::keep(prepared, &node_list, compiled)?;
+        let node_list = merged(&listed.nodes);
+        let workload_list = merged(std::slice::from_ref(&listed.workload));
+        let (of_nodes, of_workload) = (&listed.nodes_compiled, &listed.workload_compiled);
+        hot::keep(prepared, hot::Of::Nodes, &node_list, of_nodes)?;
+        let of_workload = std::slice::from_ref(of_workload);
+        hot::keep(prepared, hot::Of::Workload, &workload_list, of_workload)?;
         let mut dump =
             |what: &str, list: &BTreeSet<String>, path: &[PathBuf], boot: Option<&Path>| {
                 if let Err(why) = dump(prepared, &place(prepared, what), list, path, boot) {
@@ -81,9 +90,9 @@ impl Archives {
         dump("plain", &plain, prepared.jars(), None);
         dump(
             "workload",
-            &merged(&[workload.to_owned()]),
+            &workload_list,
             prepared.workload_path(),
-            None,
+            Some(boot),
         );
         if crate::setup::stopped() {
             return Err(std::io::Error::new(

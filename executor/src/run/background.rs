@@ -1,6 +1,6 @@
 //! Background stacks: those whose count grows while the ready cluster is idle (design: I/O point identity). Once a target.
 
-use super::archives::Archives;
+use super::archives::{Archives, Listed};
 use super::boot::Boot;
 use super::commands::CLASS_LIST;
 use super::drive::Drive;
@@ -97,6 +97,8 @@ fn booted<T>(
 fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
     booted(runner, asked, Start::ListClasses, |slot, drive, options| {
         let ended = rehearse(drive)?;
+        // As far as it comes: a system that a rehearsal has broken has loaded and compiled enough.
+        Flow::new(drive, &mut RunProduct::default()).from_go(&FaultSequence::empty(""))?;
         if options.to_end() {
             return Err(RunError::io("listing classes", "stopped"));
         }
@@ -105,10 +107,17 @@ fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
             let ended = ended.iter().map(|i| &drive.cluster.nodes[*i].dir);
             living.chain(ended.map(|d| kept(d, file))).collect()
         };
-        let workload = slot.root().join("workload").join(CLASS_LIST);
-        let (lists, compiled) = (of_nodes(CLASS_LIST), of_nodes(COMPILED_LOG));
-        Archives::make(runner.prepared(), &lists, &compiled, &workload)
-            .map_err(|e| RunError::io("keeping class archives in the cache", e))
+        let of_workload = |file: &str| slot.root().join("workload").join(file);
+        Archives::make(
+            runner.prepared(),
+            &Listed {
+                nodes: of_nodes(CLASS_LIST),
+                nodes_compiled: of_nodes(COMPILED_LOG),
+                workload: of_workload(CLASS_LIST),
+                workload_compiled: of_workload(COMPILED_LOG),
+            },
+        )
+        .map_err(|e| RunError::io("keeping class archives in the cache", e))
     })
 }
 

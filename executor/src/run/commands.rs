@@ -61,6 +61,7 @@ pub(super) fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
         "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
         "-Xshare:auto",
+        METASPACE,
         "-Djava.net.preferIPv4Stack=true",
     ]
     .map(str::to_owned)
@@ -74,6 +75,9 @@ pub(super) fn jvm_flags(heap: &str, dir: &Path) -> Vec<String> {
     ));
     flags
 }
+
+/// Below it no JVM collects all its garbage only because it has loaded many classes: each one did while its program started.
+const METASPACE: &str = "-XX:MetaspaceSize=96m";
 
 /// Size of the young generation in KiB, of a heap such as `128m`: small, because garbage that was not collected yet is in each dump, and
 /// each run reads it back. Objects that do not fit into it go to the old one at once.
@@ -112,9 +116,7 @@ pub(super) fn add_archive_flag(
 ) {
     if list {
         let file = dir.join(CLASS_LIST);
-        if let Some(flag) = super::hot::log_flag(prepared, dir) {
-            argv.insert(1, flag);
-        }
+        argv.splice(1..1, super::hot::log_flags(prepared, dir));
         argv.insert(1, format!("-XX:DumpLoadedClassList={}", file.display()));
     } else if let Some(a) = archive {
         argv.insert(1, format!("-XX:SharedArchiveFile={}", a.display()));

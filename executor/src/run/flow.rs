@@ -123,16 +123,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             }
             BeginsAt::Midway(midway) => self.go_on_midway(midway, sequence)?,
         }
-        if self.end_test(sequence)? == Went::Ends {
-            return Ok(Went::Ends);
-        }
-        if self.drive.cluster.options.plain_ops.is_some() {
-            return Ok(Went::Ends);
-        }
-        if self.degraded()? == Went::Ends || self.heal()? == Went::Ends {
-            return Ok(Went::Ends);
-        }
-        if self.command(Command::Check, Phase::Final)? == Went::Ends {
+        if self.end_test_and_check(sequence)? == Went::Ends {
             return Ok(Went::Ends);
         }
         self.drive.sample_epochs();
@@ -143,6 +134,25 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         let soon = self.drive.now() + 500 * MS;
         self.drive.until(soon, |d| d.workload_gone.is_some())?;
         Ok(Went::On)
+    }
+
+    /// The test of a cluster that serves, and its checks, without what comes after them.
+    pub(super) fn from_go(&mut self, sequence: &FaultSequence) -> Result<Went, RunError> {
+        self.begin_test(sequence)?;
+        self.end_test_and_check(sequence)
+    }
+
+    fn end_test_and_check(&mut self, sequence: &FaultSequence) -> Result<Went, RunError> {
+        if self.end_test(sequence)? == Went::Ends {
+            return Ok(Went::Ends);
+        }
+        if self.drive.cluster.options.plain_ops.is_some() {
+            return Ok(Went::Ends);
+        }
+        if self.degraded()? == Went::Ends || self.heal()? == Went::Ends {
+            return Ok(Went::Ends);
+        }
+        self.command(Command::Check, Phase::Final)
     }
 
     /// Restored: it serves, its roles are known, and its clients are connected.

@@ -21,24 +21,39 @@ const FLAGS: [&str; 2] = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"];
 const NATIVE_ACCESS: (u32, &str) = (24, "--enable-native-access=ALL-UNNAMED");
 /// First version whose log says what is compiled.
 const LOWEST_JAVA: u32 = 11;
+/// A JVM of a rehearsal compiles what others would only interpret: compiled ahead it costs a run nothing.
+const EARLY: &str = "-XX:CompileThresholdScaling=0.1";
 
-/// The flag by which a JVM logs them, in this folder.
-pub(super) fn log_flag(prepared: &Prepared, dir: &Path) -> Option<String> {
-    (prepared.jdk().feature_version >= LOWEST_JAVA).then(|| {
-        format!(
-            "-Xlog:jit+compilation=debug:file={}",
-            dir.join(COMPILED_LOG).display()
-        )
-    })
+/// Whose list it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Nodes,
+    Workload,
 }
 
-fn place(prepared: &Prepared) -> PathBuf {
-    super::archives::place(prepared, "hot").with_extension("txt")
+/// The flags by which a JVM logs them, in this folder.
+pub(super) fn log_flags(prepared: &Prepared, dir: &Path) -> Vec<String> {
+    if prepared.jdk().feature_version < LOWEST_JAVA {
+        return Vec::new();
+    }
+    let log = dir.join(COMPILED_LOG);
+    vec![
+        EARLY.to_owned(),
+        format!("-Xlog:jit+compilation=debug:file={}", log.display()),
+    ]
+}
+
+fn place(prepared: &Prepared, of: Of) -> PathBuf {
+    let what = match of {
+        Of::Nodes => "hot",
+        Of::Workload => "hot-workload",
+    };
+    super::archives::place(prepared, what).with_extension("txt")
 }
 
 /// The list in the cache, if there is one.
-pub(super) fn find(prepared: &Prepared) -> Option<PathBuf> {
-    Some(place(prepared)).filter(|p| p.is_file())
+pub(super) fn find(prepared: &Prepared, of: Of) -> Option<PathBuf> {
+    Some(place(prepared, of)).filter(|p| p.is_file())
 }
 
 /// Has the JVM that is to be started so, in this folder, do it before its program's first line: without a list nothing but wait.
@@ -47,11 +62,12 @@ pub(super) fn find(prepared: &Prepared) -> Option<PathBuf> {
 /// Writing the file that asks for it.
 pub(super) fn ask(
     prepared: &Prepared,
+    of: Of,
     dir: &Path,
     file: &str,
     spec: &mut SpawnSpec,
 ) -> std::io::Result<()> {
-    let list = find(prepared).unwrap_or_default();
+    let list = find(prepared, of).unwrap_or_default();
     let library = prepared.agent().park.display();
     std::fs::write(dir.join(file), format!("{}\n{library}\n", list.display()))?;
     let (since, may) = NATIVE_ACCESS;
@@ -67,6 +83,7 @@ pub(super) fn ask(
 /// Writing it.
 pub(super) fn keep(
     prepared: &Prepared,
+    of: Of,
     classes: &BTreeSet<String>,
     logs: &[PathBuf],
 ) -> std::io::Result<()> {
@@ -74,7 +91,7 @@ pub(super) fn keep(
         .iter()
         .map(|l| std::fs::read_to_string(l).unwrap_or_default())
         .collect();
-    let file = place(prepared);
+    let file = place(prepared, of);
     let part = file.with_extension(format!("part{}", std::process::id()));
     std::fs::write(&part, list(classes, &logs))?;
     std::fs::rename(&part, &file)

@@ -17,6 +17,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use warren_model::Incarnation;
 
+/// What the agent is told in a JVM that has no points: do what is asked ahead of time, and nothing after it.
+const ONLY_AHEAD: &str = "ahead";
 /// How long a killed JVM may take to be reaped before the next one of its node is started another way.
 const GONE: Duration = Duration::from_millis(200);
 
@@ -29,14 +31,26 @@ impl Cluster<'_> {
             let mut spec = self.node_spec(node);
             // What a tree's first JVMs have compiled no run from it needs to. A reboot in a tree is one run's own.
             let ready = !node_jars(self.prepared, self.options).1.is_empty();
-            if node.incarnation() == 0 && ready && hot::find(self.prepared).is_some() {
-                hot::ask(self.prepared, &node.dir, hot::GOING_ON, &mut spec)
-                    .map_err(|e| RunError::io(format!("starting {}", node.name), e))?;
+            let list = hot::find(self.prepared, hot::Of::Nodes);
+            if node.incarnation() == 0 && ready && list.is_some() {
+                hot::ask(
+                    self.prepared,
+                    hot::Of::Nodes,
+                    &node.dir,
+                    hot::GOING_ON,
+                    &mut spec,
+                )
+                .map_err(|e| RunError::io(format!("starting {}", node.name), e))?;
             }
             specs.push(spec);
         }
         if workload {
-            specs.push(self.workload_spec());
+            let mut spec = self.workload_spec();
+            if hot::find(self.prepared, hot::Of::Workload).is_some() {
+                self.ask_workload(&mut spec)
+                    .map_err(|e| RunError::io("starting the workload", e))?;
+            }
+            specs.push(spec);
         }
         for i in nodes {
             let number = self.nodes[*i].incarnation() + 1;
@@ -54,6 +68,16 @@ impl Cluster<'_> {
         if workload {
             self.workload = processes.next();
         }
+        Ok(())
+    }
+
+    /// Has the workload's JVM compile ahead what runs need. The agent in it does nothing else.
+    fn ask_workload(&self, spec: &mut SpawnSpec) -> std::io::Result<()> {
+        let dir = self.slot.root().join("workload");
+        hot::ask(self.prepared, hot::Of::Workload, &dir, hot::GOING_ON, spec)?;
+        let agent = self.prepared.agent().agent.display();
+        spec.argv
+            .insert(1, format!("-javaagent:{agent}={ONLY_AHEAD}"));
         Ok(())
     }
 
@@ -184,7 +208,12 @@ impl Cluster<'_> {
         let target = self.prepared.target();
         let jdk = self.prepared.jdk();
         let inside = self.slot.inside_root();
-        let mut argv = vec![jdk.java.display().to_string()];
+        // The class archive was made with it, and holds for no other boot class path.
+        let runtime = self.prepared.agent().runtime.display();
+        let mut argv = vec![
+            jdk.java.display().to_string(),
+            format!("-Xbootclasspath/a:{runtime}"),
+        ];
         argv.extend(jvm_flags(WORKLOAD_HEAP, &inside.join("workload")));
         add_archive_flag(
             &mut argv,

@@ -159,8 +159,14 @@ fn launch(slot: &Slot, cluster: &Cluster<'_>) -> Result<Vec<Launched>, RunError>
     let mut all = Vec::new();
     for (i, node) in cluster.nodes.iter().enumerate() {
         let mut spec = cluster.node_spec(node);
-        hot::ask(cluster.prepared, &node.dir, hot::WAITING, &mut spec)
-            .map_err(|e| RunError::io(format!("asking the JVM of {} to wait", node.name), e))?;
+        hot::ask(
+            cluster.prepared,
+            hot::Of::Nodes,
+            &node.dir,
+            hot::WAITING,
+            &mut spec,
+        )
+        .map_err(|e| RunError::io(format!("asking the JVM of {} to wait", node.name), e))?;
         let first = FIRST_PID + PIDS_EACH * u32::try_from(i).unwrap_or(0);
         let one = slot
             .launch_apart(&spec, first)

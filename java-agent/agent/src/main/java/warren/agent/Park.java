@@ -36,7 +36,9 @@ final class Park {
     private static final int TURN_MS = 2;
     /** A compiler that does not get on: what is compiled by then must do. Nobody waits for one that parks, a cluster for the others. */
     private static final int MOST_TURNS_WAITING = 15_000;
-    private static final int MOST_TURNS_GOING_ON = 2_500;
+    private static final int MOST_TURNS_GOING_ON = 7_500;
+    /** Methods handed over at once: those of a longer queue would be compiled in each run that goes on from the dump. */
+    private static final int MOST_WAITING = 64;
 
     private Park() {}
 
@@ -101,16 +103,26 @@ final class Park {
         try (MethodIds ids = library == null ? null : MethodIds.load(library)) {
             WhiteBox box = ids == null ? null : open();
             int taken = 0;
+            int left = box == null ? 0 : turns;
             for (Map.Entry<Class<?>, List<String>> of : methods.entrySet()) {
-                for (int i = 0; box != null && i < of.getValue().size(); i++) {
+                for (int i = 0; left > 0 && i < of.getValue().size(); i++) {
                     taken += compile(box, of.getKey(), of.getValue().get(i));
+                    left = until(box, MOST_WAITING, left);
                 }
             }
-            for (int turn = 0; box != null && turn < turns && box.getCompileQueueSize(WhiteBox.SIMPLE) > 0; turn++) {
-                Thread.sleep(TURN_MS);
-            }
+            until(box, 0, left);
             return taken;
         }
+    }
+
+    /** Waits until no more than so many methods wait for the compiler; the turns that are left. */
+    private static int until(WhiteBox box, int waiting, int turns) throws InterruptedException {
+        int left = turns;
+        while (left > 0 && box.getCompileQueueSize(WhiteBox.SIMPLE) > waiting) {
+            Thread.sleep(TURN_MS);
+            left--;
+        }
+        return left;
     }
 
     /** Null in a JVM that was not started for it. */

@@ -15,15 +15,23 @@ import warren.runtime.Link;
  * registers the transformer of application classes unless every class path entry was instrumented before. In between it may be parked
  * ({@link Park}): then everything that belongs to a run is read after it goes on.
  *
+ * <p>{@code -javaagent:agent.jar=ahead}, in the workload's JVM: it does what is asked ahead of time ({@link Park}), and nothing else; no
+ * page, no hook.
+ *
  * <p>Refuses to start the JVM when the pages cannot be mapped; a JRE hook that finds nothing to change is state 3 with its name.
  */
 public final class Premain {
+    private static final String ONLY_AHEAD = "ahead";
     private static final int HOOKED = 2;
     private static final int REFUSED = 3;
 
     private Premain() {}
 
     public static void premain(String args, Instrumentation inst) throws Exception {
+        if (ONLY_AHEAD.equals(args)) {
+            Park.park();
+            return;
+        }
         int comma = args == null ? -1 : args.lastIndexOf(',');
         if (comma < 0) {
             throw new IllegalArgumentException("expected -javaagent:<agent.jar>=<agent.conf>,<node>, got: " + args);
