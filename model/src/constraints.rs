@@ -1,10 +1,11 @@
 //! Which faults may follow which: one pure function, asked when a child is made and again before each injection.
 //!
 //! CrashFuzz section III-B (dead nodes, max faults, max dead per group), with partitions: one open cut, and while it is open max
-//! dead counts the dead plus the smaller side (design: partitions).
+//! dead counts the dead plus the smaller side (design: partitions). A crash of style `outage` alone may take more: the state says so
+//! from then on, and who judges asks less of such a run.
 
 use crate::ids::NodeName;
-use crate::sequence::{CutWho, Fault, Member, Who};
+use crate::sequence::{CrashStyle, CutWho, Fault, Member, Who};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -29,6 +30,8 @@ pub struct ClusterState {
     pub dead: Vec<NodeName>,
     pub cut: Option<OpenCut>,
     pub faults: usize,
+    /// An outage took more nodes of a group than may be gone, now or before.
+    pub beyond: bool,
 }
 
 /// An open cut with its members resolved.
@@ -188,7 +191,19 @@ impl ClusterShape {
                 next.cut.take().ok_or(Violation::NoCutOpen)?;
             }
         }
-        self.within_max_dead(&next)?;
+        if let Some((group, would)) = self.above_max_dead(state, &next) {
+            let outage = CrashStyle::Outage;
+            let lifted = matches!(fault, Fault::Crash { style, .. } if *style == outage);
+            // Of a group that may lose nobody no outage takes a node either.
+            if !lifted || group.max_dead == 0 {
+                return Err(Violation::MaxDead {
+                    group: group.name.clone(),
+                    would,
+                    max: group.max_dead,
+                });
+            }
+            next.beyond = true;
+        }
         Ok(next)
     }
 
@@ -207,29 +222,30 @@ impl ClusterShape {
         }
     }
 
-    /// Per group: the dead plus the smaller side of an open cut, each node once.
-    fn within_max_dead(&self, state: &ClusterState) -> Result<(), Violation> {
-        for g in &self.groups {
-            let gone = |cut: Option<&BTreeSet<NodeName>>| {
-                g.nodes
-                    .iter()
-                    .filter(|n| state.dead.contains(n) || cut.is_some_and(|c| c.contains(*n)))
-                    .count()
-            };
-            let would = match &state.cut {
-                None => gone(None),
-                Some(c) if c.side.len() < c.other.len() => gone(Some(&c.side)),
-                Some(c) if c.side.len() > c.other.len() => gone(Some(&c.other)),
-                Some(c) => gone(Some(&c.side)).min(gone(Some(&c.other))),
-            };
-            if would > g.max_dead {
-                return Err(Violation::MaxDead {
-                    group: g.name.clone(),
-                    would,
-                    max: g.max_dead,
-                });
-            }
-        }
-        Ok(())
+    /// The first group that `next` takes (further) above max dead, and to how many. After an outage, or when nodes ended by themselves, a
+    /// group may be there already: what takes no more of it, as a reboot, is no offence.
+    fn above_max_dead(
+        &self,
+        state: &ClusterState,
+        next: &ClusterState,
+    ) -> Option<(&GroupShape, usize)> {
+        self.groups.iter().find_map(|g| {
+            let would = gone(g, next);
+            (would > g.max_dead && would > gone(g, state)).then_some((g, would))
+        })
+    }
+}
+
+/// Of a group: the dead plus the smaller side of an open cut, each node once.
+fn gone(group: &GroupShape, state: &ClusterState) -> usize {
+    let with = |cut: Option<&BTreeSet<NodeName>>| {
+        let gone = |n: &&NodeName| state.dead.contains(n) || cut.is_some_and(|c| c.contains(*n));
+        group.nodes.iter().filter(gone).count()
+    };
+    match &state.cut {
+        None => with(None),
+        Some(c) if c.side.len() < c.other.len() => with(Some(&c.side)),
+        Some(c) if c.side.len() > c.other.len() => with(Some(&c.other)),
+        Some(c) => with(Some(&c.side)).min(with(Some(&c.other))),
     }
 }

@@ -24,8 +24,8 @@ pub enum FailureKind {
     Hang,
 }
 
-/// Which question failed: degraded service, healed service, or neither.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Which question failed: degraded service, healed service, or neither. In the order in which they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     Test,

@@ -24,6 +24,13 @@ fn crash(n: &str) -> Fault {
     }
 }
 
+fn outage(n: &str) -> Fault {
+    Fault::Crash {
+        who: Who::Node(n.into()),
+        style: CrashStyle::Outage,
+    }
+}
+
 fn reboot(n: &str) -> Fault {
     Fault::Reboot {
         who: Who::Node(n.into()),
@@ -85,6 +92,47 @@ fn table_of_rules() {
                 (None, crash("n3")),
             ],
             Some((2, max(3))),
+        ),
+        (
+            "an outage takes all, and they come back one by one",
+            ["n1", "n2", "n3", "n4", "n5"]
+                .map(|n| (None, outage(n)))
+                .into_iter()
+                .chain(["n4", "n1", "n5", "n2", "n3"].map(|n| (None, reboot(n))))
+                .collect(),
+            None,
+        ),
+        (
+            "while too many are gone another crash is refused",
+            vec![
+                (None, crash("n1")),
+                (None, outage("n2")),
+                (None, outage("n3")),
+                (None, crash("n4")),
+            ],
+            Some((3, max(4))),
+        ),
+        (
+            "back within max dead the rule holds again",
+            vec![
+                (None, outage("n1")),
+                (None, outage("n2")),
+                (None, outage("n3")),
+                (None, reboot("n1")),
+                (None, crash("n1")),
+            ],
+            Some((4, max(3))),
+        ),
+        (
+            "a cut of what is gone already takes no more",
+            vec![
+                (None, outage("n1")),
+                (None, outage("n2")),
+                (None, outage("n3")),
+                (Some("n5"), cut(&["n1"], &[], None)),
+                (Some("n5"), Fault::PartitionStop),
+            ],
+            None,
         ),
         (
             "crash, reboot, crash, crash",
@@ -239,6 +287,25 @@ fn max_faults_is_kept() {
 }
 
 #[test]
+fn the_state_says_that_an_outage_went_beyond() {
+    let beyond = |faults: &[Fault]| {
+        let faults: Vec<_> = faults.iter().map(|f| (None, f.clone())).collect();
+        walk(&faults).map(|s| s.beyond)
+    };
+    let three = [outage("n1"), crash("n2"), outage("n3")];
+    assert_eq!(beyond(&three[..2]), Ok(false));
+    assert_eq!(beyond(&three), Ok(true));
+    let mut back = three.to_vec();
+    back.extend([reboot("n1"), reboot("n2"), reboot("n3")]);
+    assert_eq!(beyond(&back), Ok(true), "of the run, not of the moment");
+    // A group that may lose nobody loses nobody.
+    let mut shape = shape();
+    shape.groups[0].max_dead = 0;
+    let refused = shape.apply(&ClusterState::default(), None, &outage("n1"));
+    assert!(matches!(refused, Err(Violation::MaxDead { max: 0, .. })));
+}
+
+#[test]
 fn first_dead_is_the_one_dead_longest() {
     let s = walk(&[
         (None, crash("n4")),
@@ -269,11 +336,12 @@ proptest! {
             dead.sort();
             dead.dedup();
             prop_assert_eq!(dead.len(), next.dead.len(), "dead twice");
-            prop_assert!(next.dead.len() <= 2);
+            prop_assert!(next.beyond >= state.beyond);
+            prop_assert!(next.dead.len() <= 2 || next.beyond);
             if let Some(c) = &next.cut {
                 prop_assert!(c.side.is_disjoint(&c.other) && !c.side.is_empty() && !c.other.is_empty());
                 let gone = |side: &std::collections::BTreeSet<NodeName>| side.iter().chain(&next.dead).collect::<std::collections::BTreeSet<_>>().len();
-                prop_assert!(gone(&c.side).min(gone(&c.other)) <= 2);
+                prop_assert!(gone(&c.side).min(gone(&c.other)) <= 2 || next.beyond);
             }
             match fault.kind() {
                 FaultKind::Crash => prop_assert_eq!(next.dead.len(), state.dead.len() + 1),

@@ -64,7 +64,7 @@ fn every_refusal_names_fault_key_and_remedy() {
         ),
         (
             "[[fault]]\nkind = \"crash\"\nstyle = \"power\"\n[fault.at]\nkind = \"send\"\n",
-            "key `style`: `power` is neither process nor machine",
+            "key `style`: `power` is none of process, machine, outage",
         ),
         (
             "[[fault]]\nkind = \"reboot\"\nstyle = \"process\"\n[fault.at]\nkind = \"send\"\n",

@@ -384,7 +384,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             .collect()
     }
 
-    /// Cuts healed, nobody held, the dead left dead: it must serve, unless more are dead than the target promises to bear.
+    /// Cuts healed, nobody held, the dead left dead: it must serve, unless more are dead than the target promises to bear, or were in an
+    /// outage.
     fn degraded(&mut self) -> Result<Went, RunError> {
         self.drive.enter(Phase::Degraded);
         self.drive.cluster.end_cut()?;
@@ -398,7 +399,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             count <= group.max_dead
         });
         // With nobody dead the healed question is the same one.
-        if dead.is_empty() || !allowed {
+        let beyond = self.drive.controller.state().beyond;
+        if dead.is_empty() || !allowed || beyond {
             return Ok(Went::On);
         }
         self.product.record.degraded_asked = true;
@@ -415,13 +417,14 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             let name = self.drive.cluster.nodes[i].name.clone();
             self.drive.controller.healed(&name);
         }
-        if self.stable("heal", false)? == Went::Ends {
+        let anew = self.drive.controller.state().beyond;
+        if self.stable("heal", anew)? == Went::Ends {
             return Ok(Went::Ends);
         }
         self.command(Command::Healed, Phase::Heal)
     }
 
-    /// Waits until the cluster is stable; `again`: all of it was started anew. That it does not become so in time is recorded, and the questions are still asked.
+    /// Waits until the cluster is stable; `again`: all of it, or more than it can bear, was started anew. That it does not become so in time is recorded, and the questions are still asked.
     fn stable(&mut self, what: &str, again: bool) -> Result<Went, RunError> {
         let longest = self
             .drive

@@ -24,16 +24,21 @@ pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
                 continue;
             }
         };
+        let mut hits: Vec<(Stage, &NodeName, &str)> = Vec::new();
         for (node, log) in of_nodes(product) {
-            let Some((at, line)) = lines(log).find(|(_, l)| regex.is_match(l)) else {
-                continue;
-            };
+            if let Some((at, line)) = lines(log).find(|(_, l)| regex.is_match(l)) {
+                hits.push((written_in(product, node, at), node, line));
+            }
+        }
+        // The first one names the finding, and must not depend on the names of nodes.
+        hits.sort_by_key(|(stage, ..)| *stage);
+        for (stage, node, line) in hits {
             result.fail(
                 product,
                 Found {
                     checker: FATAL,
                     kind: FailureKind::Safety,
-                    stage: written_in(product, node, at),
+                    stage,
                     role: None,
                     node: Some(node.clone()),
                     what: format!("a log line that must never be: {pattern}"),

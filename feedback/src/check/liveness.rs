@@ -127,7 +127,7 @@ pub fn check_serve(product: &RunProduct, rules: &Rules) -> CheckResult {
             },
         );
     }
-    result
+    result.whatever_the_names()
 }
 
 /// A question of service that should have been asked and was not answered at all is open, not passed.

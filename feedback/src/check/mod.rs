@@ -122,6 +122,15 @@ impl CheckResult {
         });
     }
 
+    /// Of a checker that goes from node to node: its failures by stage, then by what was seen. The first one names the finding, and nodes
+    /// that change names must not change it.
+    #[must_use]
+    pub fn whatever_the_names(mut self) -> Self {
+        self.failures
+            .sort_by_cached_key(|f| (f.stage, f.normalised.clone(), f.role.clone()));
+        self
+    }
+
     /// Adds a question that could not be answered; the same one is told once.
     pub fn unknown(&mut self, checker: &str, why: impl Into<String>) {
         let unknown = Unknown {
@@ -169,6 +178,76 @@ fn guarded(name: &str, checker: Checker, product: &RunProduct, rules: &Rules) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::testing::Build;
+    use warren_model::{Observation, Phase};
+
+    /// Two runs that differ by the names of two nodes are one finding: the same signatures, the same first.
+    #[test]
+    fn names_of_nodes_change_no_signature() {
+        let rules = Rules {
+            fatal_log: vec!["^FATAL".into(), "corrupt".into()],
+            ..Rules::default()
+        };
+        let run = |a: &str, b: &str| {
+            let serve = |phase, node: &str| Observation::Serve {
+                phase,
+                node: node.into(),
+                ok: false,
+                ms: 900,
+                error: Some("ConnectionLoss".into()),
+            };
+            let epoch = |node: &str, name: &str, t_ns, value| Observation::Epoch {
+                node: node.into(),
+                name: name.into(),
+                value,
+                t_ns,
+            };
+            let mismatch = |node: &str, what: &str| Observation::Mismatch {
+                node: node.into(),
+                what: what.into(),
+                detail: format!("seen on {node}"),
+            };
+            let mut seen = vec![
+                // The workload asks in the order of names.
+                (a.to_owned(), serve(Phase::Degraded, a)),
+                (b.to_owned(), serve(Phase::Degraded, b)),
+                (a.to_owned(), mismatch(a, "digests")),
+                (b.to_owned(), mismatch(b, "trees")),
+                (a.to_owned(), epoch(a, "accepted", 1, 5)),
+                (a.to_owned(), epoch(a, "accepted", 2, 4)),
+                (b.to_owned(), epoch(b, "current", 1, 5)),
+                (b.to_owned(), epoch(b, "current", 2, 4)),
+            ];
+            seen.sort_by(|x, y| x.0.cmp(&y.0));
+            let mut p = seen
+                .into_iter()
+                .fold(Build::new(), |p, (_, o)| p.obs(o))
+                .product;
+            p.record.degraded_asked = true;
+            for i in &mut p.record.incarnations {
+                let role = if i.node.as_str() == a {
+                    "leader"
+                } else {
+                    "follower"
+                };
+                i.role = Some(role.into());
+            }
+            p.logs.insert(a.into(), "corrupt tail".into());
+            p.logs.insert(b.into(), "FATAL end".into());
+            let failures = run_all(&p, &rules, false).failures;
+            failures
+                .into_iter()
+                .map(|f| (f.checker, f.signature))
+                .collect::<Vec<_>>()
+        };
+        let one = run("n1", "n2");
+        let checkers: Vec<&str> = one.iter().map(|(c, _)| c.as_str()).collect();
+        for twice in ["serve", "mismatch", "epochs", "fatal-log"] {
+            let n = checkers.iter().filter(|c| **c == twice).count();
+            assert_eq!(n, 2, "{twice} in {checkers:?}");
+        }
+        assert_eq!(one, run("n2", "n1"));
+    }
 
     #[test]
     fn a_checker_that_panics_is_an_unknown() {

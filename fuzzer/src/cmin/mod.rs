@@ -1,5 +1,6 @@
 //! `warren cmin OUT -o DIR`: of a campaign's kept runs, a small set of sequences that has all their coverage and states, as seeds for
-//! `fuzz -i DIR`. Nothing is run: `runs/<id>.run` holds what each run showed. Changes nothing in OUT; it may belong to a living campaign.
+//! `fuzz -i DIR`. Nothing is run: `runs/<id>.run` holds what each run showed. Sequences that are the same by symmetry are one: the cheapest of
+//! them stands for what all of them showed. Changes nothing in OUT; it may belong to a living campaign.
 
 pub mod cover;
 
@@ -7,10 +8,11 @@ use crate::campaign::StoredRun;
 use crate::campaign::folder::write_whole;
 use crate::cli::args::CminArgs;
 use crate::cli::exit::{CliError, Exit};
+use crate::search::symmetry;
 use cover::{Candidate, cover};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use warren_model::FaultSequence;
+use warren_model::{ClusterShape, FaultSequence, GroupShape, NodeName};
 
 /// Where the slots of the second map begin among those of both.
 const STATES: u64 = 1 << 32;
@@ -20,6 +22,8 @@ struct Entry {
     /// The seed's file: `default-000007.toml`.
     name: String,
     sequence: FaultSequence,
+    /// Sequences with the same one are the same but for the names of nodes.
+    twin: Option<u64>,
 }
 
 /// What an output folder holds.
@@ -47,7 +51,13 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
     }
     let kept = read(&args.campaign)?;
     let free: Vec<u64> = kept.free.iter().copied().collect();
-    let chosen = cover(&kept.candidates, &free);
+    let twins: Vec<Option<u64>> = kept.entries.iter().map(|e| e.twin).collect();
+    let (merged, stand_for) = merged(&kept.candidates, &twins);
+    let mut chosen: Vec<usize> = cover(&merged, &free)
+        .iter()
+        .map(|i| stand_for[*i])
+        .collect();
+    chosen.sort_unstable();
     if chosen.is_empty() {
         return Err(CliError::usage(format!(
             "{}: none of its {} kept runs shows more than a fault-free run: there is nothing to keep",
@@ -64,12 +74,61 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
         let path = args.out.join(&entry.name);
         write_whole(&path, entry.sequence.to_text().as_bytes()).map_err(CliError::setup)?;
     }
-    print!("{}", summary(&kept, &chosen, &args.out));
+    print!("{}", summary(&kept, merged.len(), &chosen, &args.out));
     Ok(Exit::End)
 }
 
+/// The candidates with those of one symmetry made one, at the place of the first: the slots of all, and the cost of the cheapest, whose index
+/// comes beside.
+fn merged(all: &[Candidate], twins: &[Option<u64>]) -> (Vec<Candidate>, Vec<usize>) {
+    let (mut out, mut stand_for): (Vec<Candidate>, Vec<usize>) = (Vec::new(), Vec::new());
+    let mut known: BTreeMap<u64, usize> = BTreeMap::new();
+    for (i, candidate) in all.iter().enumerate() {
+        let twin = twins.get(i).copied().flatten();
+        match twin.and_then(|t| known.get(&t).copied()) {
+            None => {
+                if let Some(t) = twin {
+                    known.insert(t, out.len());
+                }
+                out.push(candidate.clone());
+                stand_for.push(i);
+            }
+            Some(at) => {
+                let one = &mut out[at];
+                let slots: BTreeSet<u64> =
+                    one.slots.iter().chain(&candidate.slots).copied().collect();
+                one.slots = slots.into_iter().collect();
+                if candidate.cost < one.cost {
+                    one.cost = candidate.cost;
+                    stand_for[at] = i;
+                }
+            }
+        }
+    }
+    (out, stand_for)
+}
+
+/// The groups of a run's nodes, by their names without the number: a group has one prefix. No folder of a campaign says more, and who
+/// may be dead is not asked here.
+fn groups(nodes: &[NodeName]) -> ClusterShape {
+    let mut groups: BTreeMap<&str, Vec<NodeName>> = BTreeMap::new();
+    for node in nodes {
+        let prefix = node.as_str().trim_end_matches(|c: char| c.is_ascii_digit());
+        groups.entry(prefix).or_default().push(node.clone());
+    }
+    let group = |(name, nodes): (&str, Vec<NodeName>)| GroupShape {
+        name: name.to_owned(),
+        max_dead: nodes.len(),
+        nodes,
+    };
+    ClusterShape {
+        groups: groups.into_iter().map(group).collect(),
+        max_faults: usize::MAX,
+    }
+}
+
 /// What was kept of what.
-fn summary(kept: &Kept, chosen: &[usize], out: &Path) -> String {
+fn summary(kept: &Kept, different: usize, chosen: &[usize], out: &Path) -> String {
     let all = 0..kept.entries.len();
     let faults = |of: &mut dyn Iterator<Item = usize>| -> usize {
         of.map(|i| kept.entries[i].sequence.faults.len()).sum()
@@ -80,10 +139,14 @@ fn summary(kept: &Kept, chosen: &[usize], out: &Path) -> String {
     let target = kept.target.as_deref().unwrap_or("TARGET");
     let out = crate::campaign::folder::shell_line(&[out.display().to_string()]);
     format!(
-        "kept {} of {} sequences with faults ({} of {} faults) of {} instance{}: all {} slots and {states} states, of which fault-free runs have {} and {}\n\
+        "kept {} of {} sequences with faults{} ({} of {} faults) of {} instance{}: all {} slots and {states} states, of which fault-free runs have {} and {}\n\
          as seeds: warren fuzz {target} -i {out}\n",
         chosen.len(),
         kept.entries.len(),
+        match kept.entries.len() - different {
+            0 => String::new(),
+            _ => format!(", {different} different but for names of nodes"),
+        },
         faults(&mut chosen.iter().copied()),
         faults(&mut all.into_iter()),
         kept.instances,
@@ -167,8 +230,61 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
         });
         kept.entries.push(Entry {
             name: format!("{name}-{id:06}.toml"),
+            twin: symmetry::identity(&sequence, &groups(&stored.trace.nodes)),
             sequence,
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cheapest_of_twins_stands_for_all() {
+        let of = |faults, ms, slots: &[u64]| Candidate {
+            cost: (faults, ms),
+            slots: slots.to_vec(),
+        };
+        let all = [
+            of(1, 9, &[1, 2]),
+            of(1, 5, &[1, 4]),
+            of(1, 7, &[3]),
+            of(1, 6, &[2, 3]),
+            of(2, 1, &[5]),
+        ];
+        let (one, stand_for) = merged(&all, &[Some(8), None, Some(9), Some(8), None]);
+        assert_eq!(
+            one,
+            [
+                of(1, 6, &[1, 2, 3]),
+                of(1, 5, &[1, 4]),
+                of(1, 7, &[3]),
+                of(2, 1, &[5]),
+            ]
+        );
+        assert_eq!(stand_for, [3, 1, 2, 4]);
+        let chosen: Vec<usize> = cover(&one, &[]).iter().map(|i| stand_for[*i]).collect();
+        assert_eq!(
+            chosen,
+            [3, 1, 4],
+            "the third shows nothing that the twins do not"
+        );
+        assert_eq!(merged(&all, &[None; 5]).0, all);
+    }
+
+    #[test]
+    fn groups_are_named_alike() {
+        let nodes: Vec<NodeName> = ["nn1", "dn1", "nn2", "dn2", "dn10"]
+            .map(NodeName::from)
+            .to_vec();
+        let shape = groups(&nodes);
+        let found: Vec<(&str, usize)> = shape
+            .groups
+            .iter()
+            .map(|g| (g.name.as_str(), g.nodes.len()))
+            .collect();
+        assert_eq!(found, [("dn", 3), ("nn", 2)]);
+    }
 }

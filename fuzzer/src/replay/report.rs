@@ -285,6 +285,7 @@ pub fn fault_text(f: &FaultAt, trace: &Trace) -> String {
             let style = match style {
                 CrashStyle::Process => "",
                 CrashStyle::Machine => " (machine)",
+                CrashStyle::Outage => " (outage)",
             };
             format!("crash {}{style}", who_text(who))
         }

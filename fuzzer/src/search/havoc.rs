@@ -388,6 +388,8 @@ fn change(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usiz
                 let style = match style {
                     CrashStyle::Process => CrashStyle::Machine,
                     CrashStyle::Machine => CrashStyle::Process,
+                    // One of many: what it would be alone, the others stay beyond max dead.
+                    CrashStyle::Outage => return None,
                 };
                 let who = Who::Node(n);
                 steps[i].fault = Fault::Crash { who, style };

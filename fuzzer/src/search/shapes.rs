@@ -13,7 +13,7 @@ use warren_model::sequence::Cast;
 use warren_model::sequence::shape::with_role;
 use warren_model::{
     At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultKind, FaultSequence, Member, NodeName,
-    Pattern, Phase, Shape, ShapeError, StartState, Trace, Violation, Who,
+    Pattern, Phase, Shape, ShapeError, ShapeFault, StartState, Trace, Violation, Who,
 };
 
 /// Casts tried of one shape before another one has its turn.
@@ -124,12 +124,14 @@ pub fn cast(
         return None;
     }
     let lead = ground.lead.clone().unwrap_or_default();
-    let nodes = cast_nodes(shape, ground, drawing, rand)?;
+    let mut nodes = cast_nodes(shape, ground, drawing, rand)?;
     let mut sequence = FaultSequence::empty(target);
     sequence.start = ground.start;
     sequence.roles.clone_from(&ground.roles);
-    for i in order(shape, drawing.shape.max_faults, rand)? {
-        let asked = &shape.faults[i];
+    for (asked, other) in order(shape, &nodes, drawing, rand)? {
+        if let Some((variable, node)) = other {
+            nodes.insert(variable.clone(), node);
+        }
         let mut f = with_role(&asked.fault, &mut |r| {
             if r == warren_model::sequence::shape::LEAD {
                 lead.clone()
@@ -174,8 +176,17 @@ fn allowed(drawing: &Drawing<'_>, kind: FaultKind) -> bool {
     }
 }
 
-/// Which faults of the shape come, repeats spelt out; as many repeats as drawn and as fit.
-fn order(shape: &Shape, max_faults: usize, rand: &mut impl Rand) -> Option<Vec<usize>> {
+/// A fault of a shape, and for which of the others it comes this time.
+type Spelt<'s> = (&'s ShapeFault, Option<(&'s NodeName, NodeName)>);
+
+/// Which faults of the shape come, repeats and others spelt out; as many repeats as drawn and as fit. None when even the fewest do not.
+fn order<'s>(
+    shape: &'s Shape,
+    cast: &BTreeMap<NodeName, NodeName>,
+    drawing: &Drawing<'_>,
+    rand: &mut impl Rand,
+) -> Option<Vec<Spelt<'s>>> {
+    let max_faults = drawing.shape.max_faults;
     let all = shape.faults.len();
     let mut order: Vec<usize> = (0..all).collect();
     if let Some(r) = shape.repeat {
@@ -187,7 +198,38 @@ fn order(shape: &Shape, max_faults: usize, rand: &mut impl Rand) -> Option<Vec<u
             }
         }
     }
-    (order.len() <= max_faults).then_some(order)
+    let mut spelt: Vec<Spelt<'s>> = Vec::new();
+    for i in order {
+        let f = &shape.faults[i];
+        let others = shape.nodes.iter().filter(|(_, c)| **c == Cast::Others);
+        let named = f.named();
+        match others.map(|(n, _)| n).find(|n| named.contains(*n)) {
+            None => spelt.push((f, None)),
+            Some(variable) => {
+                let drawn = others_drawn(cast, shape, drawing, rand);
+                let each = drawn.into_iter().map(|n| (f, Some((variable, n))));
+                spelt.extend(each);
+            }
+        }
+    }
+    (spelt.len() <= max_faults).then_some(spelt)
+}
+
+/// The nodes that no variable stands for, of groups that may lose one; in a drawn order.
+fn others_drawn(
+    cast: &BTreeMap<NodeName, NodeName>,
+    shape: &Shape,
+    drawing: &Drawing<'_>,
+    rand: &mut impl Rand,
+) -> Vec<NodeName> {
+    let taken = |n: &NodeName| shape.nodes.keys().any(|v| cast.get(v) == Some(n));
+    let groups = drawing.shape.groups.iter().filter(|g| g.max_dead > 0);
+    let mut free: Vec<NodeName> = groups.flat_map(|g| g.nodes.clone()).collect();
+    free.retain(|n| !taken(n));
+    for i in (1..free.len()).rev() {
+        free.swap(i, below(rand, i as u64 + 1) as usize);
+    }
+    free
 }
 
 /// A node for each variable, no node twice.
@@ -207,6 +249,7 @@ fn cast_nodes(
     let mut cast: BTreeMap<NodeName, NodeName> = BTreeMap::new();
     // The leader first: `any` must not take it away.
     let mut variables: Vec<(&NodeName, Cast)> = shape.nodes.iter().map(|(n, c)| (n, *c)).collect();
+    variables.retain(|(_, c)| *c != Cast::Others);
     variables.sort_by_key(|(_, c)| *c != Cast::Lead);
     for (variable, of) in variables {
         let free: Vec<&NodeName> = group
@@ -216,7 +259,7 @@ fn cast_nodes(
             .filter(|n| match of {
                 Cast::Lead => leads(n),
                 Cast::Member => !leads(n),
-                Cast::Any => true,
+                Cast::Any | Cast::Others => true,
             })
             .collect();
         let node = free.get(below(rand, free.len() as u64) as usize)?;

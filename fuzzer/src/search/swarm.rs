@@ -102,6 +102,7 @@ impl fmt::Display for Swarm {
         let style = match self.style {
             CrashStyle::Process => "process",
             CrashStyle::Machine => "machine",
+            CrashStyle::Outage => "outage",
         };
         let how = match self.how {
             CutHow::Drop => "drop",

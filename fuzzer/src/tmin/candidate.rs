@@ -128,6 +128,13 @@ impl Best {
         kept
     }
 
+    /// Whether all its faults may happen.
+    #[must_use]
+    pub fn is_legal(&self, shape: &ClusterShape) -> bool {
+        let all: Vec<usize> = (0..self.candidate.sequence.faults.len()).collect();
+        self.walk(&all, shape).1.is_empty()
+    }
+
     /// All faults in order: (those that may happen, those that may not).
     fn walk(&self, all: &[usize], shape: &ClusterShape) -> (Vec<usize>, Vec<usize>) {
         self.walk_dropping(all, shape, &[])

@@ -43,7 +43,23 @@ pub fn simpler(best: &Best, shape: &ClusterShape) -> Vec<Proposal> {
             out.extend(earlier(best, i, f, fact));
         }
     }
+    out.extend(no_outage(best, shape));
     out
+}
+
+/// Every crash of an outage an ordinary one, where max dead bears them all: such a run is asked all questions.
+fn no_outage(best: &Best, shape: &ClusterShape) -> Option<Proposal> {
+    let mut plain = best.clone();
+    let mut some = false;
+    for f in &mut plain.candidate.sequence.faults {
+        if let Fault::Crash { style, .. } = &mut f.fault
+            && *style == CrashStyle::Outage
+        {
+            *style = CrashStyle::Process;
+            some = true;
+        }
+    }
+    (some && plain.is_legal(shape)).then(|| ("no outage".into(), plain.candidate.tidy()))
 }
 
 /// Points that say less: nodes by what they did, then by their role, then stacks by frames, then n = 1.

@@ -194,6 +194,32 @@ fn down_to_the_needed_faults() {
     }
 }
 
+/// Every candidate keeps the rules, and the crashes become ordinary ones as soon as max dead (4 here) bears them.
+#[test]
+fn an_outage_stays_one_where_its_crashes_are_beyond_max_dead() {
+    for (needed, left) in [(5, CrashStyle::Outage), (3, CrashStyle::Process)] {
+        let faults: Vec<Fault> = (1..=6)
+            .map(|i| Fault::Crash {
+                who: node(i),
+                style: CrashStyle::Outage,
+            })
+            .collect();
+        let mut m = Minimiser::new(sequence(&faults), wide(), settings(500));
+        play(&mut m, 500, &mut |ask| {
+            assert!(is_legal(&ask.sequence), "{}", ask.sequence.to_text());
+            if ask.sequence.faults.len() >= needed {
+                fails(SIG)
+            } else {
+                passes()
+            }
+        });
+        let faults = &m.best().candidate.sequence.faults;
+        assert_eq!(faults.len(), needed);
+        let kept = |f: &&warren_model::FaultAt| matches!(&f.fault, Fault::Crash { style, .. } if *style == left);
+        assert_eq!(faults.iter().filter(kept).count(), needed, "{left:?}");
+    }
+}
+
 #[test]
 fn another_failure_is_never_followed() {
     let given = [crash(1), reboot(1), crash(2), reboot(2)];

@@ -139,6 +139,8 @@ pub enum CrashStyle {
     Process,
     /// Links cut silently first, then SIGKILL; the cut ends at reboot.
     Machine,
+    /// SIGKILL as one of many, with no regard to max dead: from then on the run is asked for safety, and for service only after healing.
+    Outage,
 }
 
 /// How a link is cut.

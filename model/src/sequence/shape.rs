@@ -23,7 +23,7 @@ pub const LEAD: &str = "$lead";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub name: String,
-    /// Variables, each a node of its own.
+    /// Variables, each a node of its own; [`Cast::Others`] is as many as are left.
     pub nodes: BTreeMap<NodeName, Cast>,
     pub faults: Vec<ShapeFault>,
     pub repeat: Option<Repeat>,
@@ -37,6 +37,9 @@ pub enum Cast {
     /// One that does not, of the leader's group.
     Member,
     Any,
+    /// Each node that no other variable stands for, of groups that may lose one. A fault that names it comes once for each, in an order
+    /// drawn for that fault.
+    Others,
 }
 
 /// A fault of a shape; its pattern's n is drawn from `n`, both ends included.
@@ -95,6 +98,19 @@ struct RepeatText {
     times: [u32; 2],
 }
 
+impl ShapeFault {
+    /// Node names, variables or not.
+    #[must_use]
+    pub fn named(&self) -> BTreeSet<NodeName> {
+        let all = RefCell::new(BTreeSet::new());
+        let _ = self.fault.renamed(&|n: &NodeName| {
+            all.borrow_mut().insert(n.clone());
+            n.clone()
+        });
+        all.into_inner()
+    }
+}
+
 impl Shape {
     /// Reads a file of shapes.
     ///
@@ -136,9 +152,10 @@ impl Shape {
                 "lead" => Cast::Lead,
                 "member" => Cast::Member,
                 "any" => Cast::Any,
+                "others" => Cast::Others,
                 other => {
                     return Err(wrong(format!(
-                        "key `nodes.{variable}`: `{other}` is none of lead, member, any"
+                        "key `nodes.{variable}`: `{other}` is none of lead, member, any, others"
                     )));
                 }
             };
@@ -187,7 +204,7 @@ impl Shape {
             .find(|n| n.as_str().starts_with('$') && !shape.nodes.contains_key(n))
         {
             Some(n) => Err(wrong(format!(
-                "`{n}` is no node of it; write nodes = {{ {} = \"any\" }} (lead, member or any)",
+                "`{n}` is no node of it; write nodes = {{ {} = \"any\" }} (lead, member, any or others)",
                 &n.as_str()[1..]
             ))),
             None => Ok(shape),
@@ -196,20 +213,14 @@ impl Shape {
 
     /// Node names, variables or not.
     fn named(&self) -> BTreeSet<NodeName> {
-        let all = RefCell::new(BTreeSet::new());
-        for f in &self.faults {
-            let _ = f.fault.renamed(&|n: &NodeName| {
-                all.borrow_mut().insert(n.clone());
-                n.clone()
-            });
-        }
-        all.into_inner()
+        self.faults.iter().flat_map(ShapeFault::named).collect()
     }
 
     /// The role [`LEAD`] is asked for, or a node that leads.
     #[must_use]
     pub fn needs_lead(&self) -> bool {
-        let cast = self.nodes.values().any(|c| *c != Cast::Any);
+        let by_lead = |c: &Cast| matches!(c, Cast::Lead | Cast::Member);
+        let cast = self.nodes.values().any(by_lead);
         cast || self.faults.iter().any(|f| {
             let mut used = false;
             let _ = with_role(&f.fault, &mut |r| {
@@ -306,7 +317,11 @@ mod tests {
     fn refusals_say_shape_key_and_remedy() {
         for (from, to, part) in [
             ("a = \"member\"", "b = \"member\"", "`$a` is no node"),
-            ("\"member\"", "\"chief\"", "none of lead, member, any"),
+            (
+                "\"member\"",
+                "\"chief\"",
+                "none of lead, member, any, others",
+            ),
             ("[2, 9]", "[9, 2]", "`at.n`"),
             ("[2, 9]", "0", "`at.n`"),
             ("[2, 9]", "[1]", "`at.n`"),

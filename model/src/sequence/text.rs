@@ -205,8 +205,9 @@ impl FaultText {
                 style: match self.style.as_deref() {
                     None | Some("process") => CrashStyle::Process,
                     Some("machine") => CrashStyle::Machine,
+                    Some("outage") => CrashStyle::Outage,
                     Some(s) => {
-                        return Err(wrong(index, "style", format!("`{s}` is neither process nor machine")));
+                        return Err(wrong(index, "style", format!("`{s}` is none of process, machine, outage")));
                     }
                 },
             },
@@ -327,10 +328,10 @@ impl FaultText {
         match &f.fault {
             Fault::Crash { who, style } => {
                 t.style = Some(
-                    if *style == CrashStyle::Process {
-                        "process"
-                    } else {
-                        "machine"
+                    match style {
+                        CrashStyle::Process => "process",
+                        CrashStyle::Machine => "machine",
+                        CrashStyle::Outage => "outage",
                     }
                     .into(),
                 );

@@ -104,7 +104,11 @@ pub fn fault() -> impl Strategy<Value = Fault> {
     prop_oneof![
         (
             who(),
-            prop::sample::select(vec![CrashStyle::Process, CrashStyle::Machine])
+            prop::sample::select(vec![
+                CrashStyle::Process,
+                CrashStyle::Machine,
+                CrashStyle::Outage
+            ])
         )
             .prop_map(|(who, style)| Fault::Crash { who, style }),
         who().prop_map(|who| Fault::Reboot { who }),

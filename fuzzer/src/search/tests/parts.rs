@@ -7,7 +7,7 @@ use crate::search::shapes::{self, Ground};
 use crate::search::strata::Stratum;
 use crate::search::{Alike, Warren, symmetry};
 use std::collections::BTreeMap;
-use warren_model::Shape;
+use warren_model::{CrashStyle, Fault, Shape, Who};
 
 fn deep(nodes: usize, max_dead: usize) -> Sim {
     let mut sim = Sim::new(nodes, max_dead);
@@ -86,6 +86,64 @@ fn which_shapes_can_be_cast_where() {
     short.max_faults = 3;
     assert!(!cast("flapping", &warren(&short), &g, &mut rand));
     assert!(cast("leader-chase", &warren(&short), &g, &mut rand));
+}
+
+#[test]
+fn a_whole_restart_takes_all_and_brings_them_back_in_any_order() {
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let ground = ground(&sim);
+    let mut rand = XoRand::new(3);
+    let mut orders = std::collections::BTreeSet::new();
+    for _ in 0..40 {
+        let cast = shapes::cast(&named("whole-restart"), &ground, "sim", &d, &mut rand).unwrap();
+        let of = |wanted: bool| -> Vec<String> {
+            let all = cast.faults.iter().filter_map(|f| match &f.fault {
+                Fault::Crash {
+                    who: Who::Node(n),
+                    style: CrashStyle::Outage,
+                } if wanted => Some(n),
+                Fault::Reboot { who: Who::Node(n) } if !wanted => Some(n),
+                _ => None,
+            });
+            all.map(ToString::to_string).collect()
+        };
+        let (mut dead, mut back) = (of(true), of(false));
+        orders.insert(back.clone());
+        dead.sort();
+        back.sort();
+        assert_eq!(dead, ["n1", "n2", "n3", "n4", "n5"]);
+        assert_eq!(back, dead);
+        assert!(shapes::follow(&cast, "leader", &d).unwrap().beyond);
+    }
+    assert!(orders.len() > 20, "{} orders", orders.len());
+    // What hangs below it as an ordinary child keeps max dead, and nothing else of the campaign goes beyond.
+    let cast = shapes::cast(&named("whole-restart"), &ground, "sim", &d, &mut rand).unwrap();
+    let run = sim.run(&FaultSequence {
+        faults: cast.faults[..6].to_vec(),
+        ..cast
+    });
+    assert!(run.complete(), "{:?}", run.record.not_injected);
+    let kinds: BTreeSet<FaultKind> = seed(&run)
+        .classes(&d)
+        .keys()
+        .map(|k| k.fault.kind())
+        .collect();
+    assert!(
+        kinds.contains(&FaultKind::Reboot) && !kinds.contains(&FaultKind::Crash),
+        "{kinds:?}"
+    );
+    // Too few faults for all, or a group that may lose nobody.
+    let mut short = sim.shape();
+    short.max_faults = 9;
+    let none = |d: &Drawing<'_>, rand: &mut XoRand| {
+        shapes::cast(&named("whole-restart"), &ground, "sim", d, rand).is_none()
+    };
+    assert!(none(&warren(&short), &mut rand));
+    let mut spared = sim.shape();
+    spared.groups[0].max_dead = 0;
+    assert!(none(&warren(&spared), &mut rand));
 }
 
 #[test]
