@@ -145,11 +145,12 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         Ok(Went::On)
     }
 
-    /// Restored: it serves, its roles are known, and its clients are connected.
+    /// Restored: it stands still as it was dumped, its roles are known, and its clients are connected.
     pub(super) fn go_on(&mut self) -> Result<(), RunError> {
         self.drive.enter(Phase::Setup);
         // What copying and restoring took is no stall of the test.
         self.stalls();
+        self.drive.cluster.all_go_on();
         let nodes = self.drive.cluster.nodes.iter();
         let nodes: Vec<_> = nodes.map(|n| (n.name.clone(), n.role.clone())).collect();
         for (node, role) in nodes {
