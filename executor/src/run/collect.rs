@@ -263,6 +263,25 @@ fn lines<T: Line>(path: &Path, name: &str, broken: &mut Vec<String>) -> Vec<T> {
     out
 }
 
+/// CPU time of slot init and everything it has reaped, ms.
+pub(super) fn cpu_ms(init: i32) -> u64 {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{init}/stat")) else {
+        return 0;
+    };
+    // Fields after the command in parentheses: utime, stime, cutime, cstime are the 12th to 15th.
+    let Some((_, rest)) = text.rsplit_once(')') else {
+        return 0;
+    };
+    let ticks: u64 = rest
+        .split_whitespace()
+        .skip(11)
+        .take(4)
+        .filter_map(|f| f.parse::<u64>().ok())
+        .sum();
+    // USER_HZ is 100 on every Linux that Java runs on.
+    ticks * 10
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

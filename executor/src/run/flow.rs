@@ -3,7 +3,7 @@
 
 use super::boot::Boot;
 use super::cluster::Cluster;
-use super::collect::collect;
+use super::collect::{collect, cpu_ms};
 use super::drive::Drive;
 use super::midway::Midway;
 use super::options::{NodeStatus, RunError};
@@ -155,11 +155,12 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         self.command(Command::Check, Phase::Final)
     }
 
-    /// Restored: it serves, its roles are known, and its clients are connected.
+    /// Restored: it stands still as it was dumped, its roles are known, and its clients are connected.
     pub(super) fn go_on(&mut self) -> Result<(), RunError> {
         self.drive.enter(Phase::Setup);
         // What copying and restoring took is no stall of the test.
         self.stalls();
+        self.drive.cluster.all_go_on();
         let nodes = self.drive.cluster.nodes.iter();
         let nodes: Vec<_> = nodes.map(|n| (n.name.clone(), n.role.clone())).collect();
         for (node, role) in nodes {
@@ -565,25 +566,6 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             self.product.record.workload_error = Some(format!("the workload ended with {error}"));
         }
     }
-}
-
-/// CPU time of slot init and everything it has reaped, ms.
-fn cpu_ms(init: i32) -> u64 {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{init}/stat")) else {
-        return 0;
-    };
-    // Fields after the command in parentheses: utime, stime, cutime, cstime are the 12th to 15th.
-    let Some((_, rest)) = text.rsplit_once(')') else {
-        return 0;
-    };
-    let ticks: u64 = rest
-        .split_whitespace()
-        .skip(11)
-        .take(4)
-        .filter_map(|f| f.parse::<u64>().ok())
-        .sum();
-    // USER_HZ is 100 on every Linux that Java runs on.
-    ticks * 10
 }
 
 #[cfg(test)]

@@ -255,14 +255,39 @@ impl Slot {
     /// # Errors
     /// [`SlotError::Refused`] with CRIU's own words.
     pub fn dump(&self, criu: &[String], launcher: i32, images: &str) -> Result<(), SlotError> {
+        self.dump_tree(criu, launcher, images, false).map(drop)
+    }
+
+    /// The same of a tree whose processes were all told to stop ([`Process::stop`]). Once restored they are still stopped, and their
+    /// clock goes on from the moment they stood still, however long the dump took. Returns that moment.
+    ///
+    /// # Errors
+    /// As [`Slot::dump`], and when one of them does not stop.
+    pub fn dump_stopped(
+        &self,
+        criu: &[String],
+        launcher: i32,
+        images: &str,
+    ) -> Result<u64, SlotError> {
+        self.dump_tree(criu, launcher, images, true)
+    }
+
+    fn dump_tree(
+        &self,
+        criu: &[String],
+        launcher: i32,
+        images: &str,
+        stopped: bool,
+    ) -> Result<u64, SlotError> {
         let doing = || "dumping the cluster".to_owned();
         let request = Request::Dump {
             criu: criu.to_vec(),
             launcher,
             images: images.to_owned(),
+            stopped,
         };
         match self.ask(request, &doing, CRIU_PATIENCE)?.0 {
-            Reply::Dumped => Ok(()),
+            Reply::Dumped { clock_ns } => Ok(clock_ns),
             _ => Err(odd(doing())),
         }
     }

@@ -325,7 +325,8 @@ impl Init {
                 criu,
                 launcher,
                 images,
-            } => match self.trees.dump(&criu, launcher, &images, id) {
+                stopped,
+            } => match self.trees.dump(&criu, launcher, &images, stopped, id) {
                 Ok(()) => Ok(()), // answered when CRIU has ended
                 Err(why) => self.reply(id, Err(why)),
             },

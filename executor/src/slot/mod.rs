@@ -40,6 +40,7 @@ mod process;
 mod spawner;
 mod stall;
 mod started;
+mod still;
 mod tree;
 mod trial;
 mod types;
@@ -52,7 +53,7 @@ pub use launcher::slot_launcher_main;
 pub use level3::{SweepReport, sweep_level3};
 pub use levels::{LevelReport, best_level, detect_levels};
 pub use process::{AtDump, Process};
-pub use tree::CLOCK_IMAGE;
+pub use still::CLOCK_IMAGE;
 pub use trial::try_snapshot;
 pub use types::{
     Cut, CutRules, Exit, Healed, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,

@@ -18,13 +18,12 @@ use super::SpawnSpec;
 use super::launcher::awaited_signals;
 use super::namespaces::ROOT;
 use super::wire::Reply;
+use super::{now_ns, still};
 
 /// Pids of a tree begin above this: a restore takes the same ones again, and slot init's own helpers must not have them.
 const FIRST_PID: u32 = 1000;
-/// The image of a tree's clock. Without it a restored tree has the clock of the slot.
-pub const CLOCK_IMAGE: &str = "timens-0.img";
-/// How long CRIU may take. On an image that is not whole it may wait for ever.
-const LIMIT: Duration = Duration::from_secs(10);
+/// How long CRIU may take: ten JVMs on a busy machine take more than 5 s. On an image that is not whole it may wait for ever.
+const LIMIT: Duration = Duration::from_secs(30);
 /// Below ROOT: CRIU's logs, the launcher's orders. Not part of a snapshot.
 const WORK: &str = ".criu";
 /// How long the launcher may take to start what it was told to.
@@ -48,7 +47,11 @@ pub(super) fn answer_file() -> PathBuf {
 
 /// What slot init waits for before it answers.
 enum Wait {
-    Dump,
+    /// CRIU, which dumps into this folder; since when the tree stands still, if it was stopped before.
+    Dump {
+        images: PathBuf,
+        still_ns: Option<u64>,
+    },
     /// CRIU, which restores; then the launcher's end, unless it is kept.
     Restore {
         launcher: i32,
@@ -119,20 +122,32 @@ impl Trees {
         })
     }
 
-    /// Begins a dump into this folder below the images'; [`Trees::reaped`] gives the answer.
+    /// Begins a dump into this folder below the images'; [`Trees::reaped`] gives the answer. Of a stopped tree the clock stops with it.
     pub fn dump(
         &mut self,
         criu: &[String],
         launcher: i32,
         images: &str,
+        stopped: bool,
         id: u64,
     ) -> Result<(), String> {
         self.launcher = self.launcher.filter(|of| *of != launcher);
+        let still_ns = stopped.then(|| still::still_since(launcher)).transpose()?;
         let tree = launcher.to_string();
         let what = ["dump", "-t", &tree, "-o", "dump.log"];
         let pid = self.start(criu, images, &what, None)?;
-        self.wait(pid, id, Wait::Dump);
+        let images = self.place_of(images)?;
+        self.wait(pid, id, Wait::Dump { images, still_ns });
         Ok(())
+    }
+
+    /// A folder below that of the images, by the descriptor that came with the set-up.
+    fn place_of(&self, below: &str) -> Result<PathBuf, String> {
+        let images = self.images.as_ref();
+        let fd = images
+            .ok_or("this slot was opened without a folder for images")?
+            .as_raw_fd();
+        Ok(Path::new("/proc/self/fd").join(fd.to_string()).join(below))
     }
 
     /// Begins a restore; [`Trees::reaped`] gives the answer, after the launcher has ended if it is not to be kept.
@@ -191,7 +206,8 @@ impl Trees {
         command
             .args(first)
             .args(what)
-            .args(["-D", &format!("/proc/self/fd/{images}/{below}")])
+            .arg("-D")
+            .arg(self.place_of(below)?)
             .arg("-W")
             .arg(&work)
             .args(["--tcp-established", "--network-lock", "skip"])
@@ -237,8 +253,8 @@ impl Trees {
         self.began = None;
         let ok = status == Some(0);
         match wait {
-            Wait::Dump if ok => Some((id, Ok(Reply::Dumped))),
-            Wait::Dump => Some((id, Err(last_words("dump", status)))),
+            Wait::Dump { images, still_ns } if ok => Some((id, dumped(&images, still_ns))),
+            Wait::Dump { .. } => Some((id, Err(last_words("dump", status)))),
             Wait::Restore {
                 launcher,
                 keep,
@@ -272,6 +288,18 @@ impl Trees {
             Wait::LauncherGone { clock_offset } => Some((id, Ok(Reply::Restored { clock_offset }))),
         }
     }
+}
+
+/// The tree goes on from when it stood still, else from the dump's end.
+fn dumped(images: &Path, still_ns: Option<u64>) -> Result<Reply, String> {
+    let clock_ns = match still_ns {
+        Some(ns) => {
+            still::set_clock(images, ns)?;
+            ns
+        }
+        None => now_ns(),
+    };
+    Ok(Reply::Dumped { clock_ns })
 }
 
 fn make_work() -> Result<PathBuf, String> {
@@ -433,19 +461,26 @@ mod tests {
         let mut trees = Trees::new(None);
         assert!(
             trees
-                .dump(&["criu".into()], 7, "", 1)
+                .dump(&["criu".into()], 7, "", false, 1)
                 .unwrap_err()
                 .contains("without a folder")
         );
-        trees.waits.insert(5, (1, Wait::Dump));
-        trees.waits.insert(6, (2, Wait::Dump));
+        let dump = |still_ns| Wait::Dump {
+            images: "/nowhere".into(),
+            still_ns,
+        };
+        trees.waits.insert(5, (1, dump(None)));
+        trees.waits.insert(6, (2, dump(None)));
+        trees.waits.insert(7, (4, dump(Some(1))));
         assert!(trees.reaped(4, Some(0)).is_none(), "somebody else");
         assert!(matches!(
             trees.reaped(5, Some(0)),
-            Some((1, Ok(Reply::Dumped)))
+            Some((1, Ok(Reply::Dumped { .. })))
         ));
         let failed = trees.reaped(6, None);
-        assert!(matches!(failed, Some((2, Err(why))) if why.contains("ours after 10 s")));
+        assert!(matches!(failed, Some((2, Err(why))) if why.contains("ours after 30 s")));
+        let no_clock = trees.reaped(7, Some(0));
+        assert!(matches!(no_clock, Some((4, Err(why))) if why.contains("setting the clock")));
         let gone = Wait::LauncherGone { clock_offset: -3 };
         trees.waits.insert(9, (3, gone));
         assert!(matches!(

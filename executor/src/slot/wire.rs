@@ -57,11 +57,13 @@ pub(super) enum Request {
         specs: Vec<SpawnSpec>,
         first_pid: Option<u32>,
     },
-    /// Dumps the tree below the launcher, which ends it, into this folder below that of the images.
+    /// Dumps the tree below the launcher, which ends it, into this folder below that of the images. If its processes were stopped
+    /// before, its clock goes on from when they stood still.
     Dump {
         criu: Vec<String>,
         launcher: i32,
         images: String,
+        stopped: bool,
     },
     /// Restores the tree, then, unless it is to be kept, ends the launcher: its children become init's own.
     Restore {
@@ -95,7 +97,10 @@ pub(super) enum Reply {
         /// Pid, and when it was spawned, in the order asked.
         processes: Vec<(i32, u64)>,
     },
-    Dumped,
+    /// What the tree's clock says when it goes on, ns.
+    Dumped {
+        clock_ns: u64,
+    },
     /// How far the tree's CLOCK_MONOTONIC, which is init's too from now on, is ahead of the machine's, ns.
     Restored {
         clock_offset: i64,

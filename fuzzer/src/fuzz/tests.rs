@@ -137,13 +137,14 @@ impl Drive for SimExecutor {
         let product = self.run(sequence, &options);
         self.started.push_back((ticket, product));
         self.going_on += 1;
-        self.most.set(self.most.get().max(self.started.len()));
+        self.most.set(self.most.get().max(self.going_on));
         Ok(())
     }
     fn next_ended(&mut self) -> Option<usize> {
         let (ticket, product) = self.started.pop_front()?;
         self.ended = Some(product);
-        self.going_on = self.going_on.saturating_sub(1);
+        // It may have ended before it was asked for.
+        self.going_on = self.going_on.min(self.started.len());
         Some(ticket)
     }
     fn take_ended(&mut self, ticket: usize) -> bool {

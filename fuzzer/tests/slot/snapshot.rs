@@ -148,20 +148,24 @@ fn a_restored_tree_goes_on_where_it_was() {
     processes.extend(grown.processes);
     assert!(processes.iter().all(Process::stop));
     fs::create_dir(kept.path().join("img/later")).unwrap();
-    slot.dump(&criu, first.launcher, "later").unwrap();
-    let dumped_ns = slot.now_ns();
+    let still_ns = slot.dump_stopped(&criu, first.launcher, "later").unwrap();
+    assert!(still_ns < slot.now_ns());
     copy(slot.root(), kept.path());
     let before = numbers(&slot).len();
     slot.close().unwrap();
-    config.clock_offset = Some(dumped_ns as i64 - warren_executor::slot::now_ns() as i64);
+    config.clock_offset = Some(still_ns as i64 - warren_executor::slot::now_ns() as i64);
     let slot = Slot::open(&config).unwrap();
     for name in ["echo.out", "talk.out", "late.out"] {
         fs::copy(kept.path().join(name), slot.root().join(name)).unwrap();
     }
     let at_dump: Vec<AtDump> = processes.iter().map(AtDump::from).collect();
+    let asked = Instant::now();
     let processes = slot
         .restore(&criu, first.launcher, "later", &at_dump)
         .unwrap();
+    // Of the dump's time nothing has passed for them.
+    let passed = Duration::from_nanos(slot.now_ns() - still_ns);
+    assert!(passed <= asked.elapsed(), "{passed:?}");
     std::thread::sleep(100 * MS);
     assert_eq!(numbers(&slot).len(), before, "they are still stopped");
     assert!(processes.iter().all(Process::go_on));

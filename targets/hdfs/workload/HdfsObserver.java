@@ -14,8 +14,10 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.protocol.OpenFileEntry;
 import org.apache.hadoop.hdfs.protocol.OpenFilesIterator;
+import org.apache.hadoop.ipc.RemoteException;
 import warren.workload.Condition;
 import warren.workload.Node;
 import warren.workload.Observations;
@@ -55,11 +57,12 @@ final class HdfsObserver {
                 if (node.alive()) {
                     systems.put(node, HdfsConf.open(workload.conf.of(node.name, null),
                             "hdfs://" + node.address + ":" + HdfsConf.RPC));
+                    knock(systems.get(node));
                 }
             }
             Condition.await(10, () -> findActive());
-            leases();
-            blocks();
+            atActive(() -> leases());
+            atActive(() -> blocks());
             boolean whole = namespaces();
             disks.journals();
             leaders();
@@ -68,6 +71,38 @@ final class HdfsObserver {
             for (DistributedFileSystem fs : systems.values()) {
                 fs.close();
             }
+        }
+    }
+
+    /**
+     * The library has kept the connection of the round before, to a NameNode that may have been killed since: the first call in it fails,
+     * and only that one.
+     */
+    private static void knock(DistributedFileSystem fs) throws Exception {
+        Condition.await(10, () -> {
+            fs.setSafeMode(HdfsConstants.SafeModeAction.SAFEMODE_GET);
+            return true;
+        });
+    }
+
+    private interface Question {
+        void ask() throws Exception;
+    }
+
+    /** Another NameNode may become the active one just when the one that was is asked: then the other is. */
+    private void atActive(Question question) throws Exception {
+        long limit = System.nanoTime() + ROUNDS_NS;
+        while (true) {
+            try {
+                question.ask();
+                return;
+            } catch (RemoteException e) {
+                if (System.nanoTime() - limit >= 0) {
+                    throw e;
+                }
+            }
+            Thread.sleep(POLL_NS / 1_000_000);
+            Condition.await(10, () -> findActive());
         }
     }
 
@@ -188,8 +223,8 @@ final class HdfsObserver {
                 why = e.toString();
             }
             LockSupport.parkNanos(POLL_NS);
-            findActive();
-        } while (active != null && System.nanoTime() - limit < 0);
+            Condition.await(10, () -> findActive());
+        } while (System.nanoTime() - limit < 0);
         out.incomplete("replicas", why);
         out.incomplete("digests", why);
         return false;

@@ -100,9 +100,11 @@ pub(super) fn dump(
         .map_err(|e| RunError::io(format!("making {}", images.display()), e))?;
     // Before the dump, which ends them.
     let processes = cluster.at_dump();
-    slot.dump(criu, launcher, &place_of(folder).1)
+    // All at the same moment, and before CRIU, which takes seconds: nobody is to miss them afterwards.
+    cluster.all_stop();
+    let dumped_ns = slot
+        .dump_stopped(criu, launcher, &place_of(folder).1)
         .map_err(|e| RunError::Slot(e.to_string()))?;
-    let dumped_ns = slot.now_ns();
     Ok(Snapshot {
         images: sizes(&images)
             .map_err(|e| RunError::io("looking at the images of a snapshot", e))?,

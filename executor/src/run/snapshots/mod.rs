@@ -55,7 +55,7 @@ pub(super) struct Snapshot {
     processes: Vec<AtDump>,
     /// Of each node; none of a prefix, which knows more of them (`Midway`).
     pub nodes: Vec<NodeAt>,
-    /// The slot's clock at the dump.
+    /// The slot's clock when everything stood still: it goes on from there.
     dumped_ns: u64,
     made: Instant,
     /// A run went on from it. That it could be made is no proof. Said without the lock of all snapshots: the restored cluster lives

@@ -15,7 +15,7 @@ pub(in crate::run) enum Then {
 }
 
 /// A slot with the snapshot's cluster in it, under the kernel rules it was dumped with. Nodes in their order, then the workload;
-/// what was stopped at the dump is still stopped.
+/// all of them stand still, as they did at the dump.
 ///
 /// # Errors
 /// The reason, for people.

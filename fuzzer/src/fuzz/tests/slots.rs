@@ -71,8 +71,7 @@ fn the_same_space_is_exhausted() {
 }
 
 #[test]
-fn a_bug_is_found_and_confirmed_alone() {
-    // The executor refuses a run of its own while others go on.
+fn a_safety_failure_is_found_and_confirmed_beside_other_runs() {
     let dir = tempfile::tempdir().unwrap();
     let mut o = with(dir.path(), Slots::Exactly(4), 2000);
     o.exit_on_bug = true;
