@@ -4,7 +4,7 @@
     tests/snapshots.py agree TARGET [--runs 60] [--count 50] [--seed 1]
         a campaign with snapshots, then its kept sequences once from their snapshot and once cold: same outcome, same `injected k of n`?
     tests/snapshots.py prefix TARGET [--runs 60] [--count 50] [--seed 1]
-        the same, once with all faults in one run and once from a prefix snapshot (after all faults but the last)
+        the same, once with all faults in one run and once from a prefix snapshot (after the faults before its first reboot, at most all but the last)
     tests/snapshots.py restores TARGET [--count 1000]
         so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, and the time of a restore
 

@@ -39,11 +39,11 @@ pub struct RunOptions {
     /// Set by key `n` of the screen: the same for this run alone.
     pub give_up: Arc<AtomicBool>,
     pub progress: Option<ProgressFn>,
-    /// Whether all faults but the last may have happened in another run.
+    /// Whether the first faults may have happened in another run.
     pub prefix: PrefixUse,
 }
 
-/// Whether a run may begin from a prefix snapshot, just after all its faults but the last.
+/// Whether a run may begin from a prefix snapshot, just after those of its faults that come before the first reboot and before the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrefixUse {
     /// All its faults happen in this run.

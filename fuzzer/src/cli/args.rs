@@ -140,7 +140,7 @@ pub struct ReplayArgs {
     /// Kill and start all nodes once more at the end of each run, and ask again: for failures that only that shows
     #[arg(long)]
     pub durable: bool,
-    /// Let all faults but the last happen once, and begin each run where that one was dumped (needs a sequence from a snapshot)
+    /// Let the faults before the first reboot, at most all but the last, happen once, and begin each run where that one was dumped (needs a sequence from a snapshot)
     #[arg(long)]
     pub prefix: bool,
     /// Write a JUnit report: one test case a file, brought up to date after each run

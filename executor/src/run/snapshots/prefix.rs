@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use warren_model::{FaultAt, FaultSequence, IoPoint, NodeName, RunProduct};
+use warren_model::{Fault, FaultAt, FaultSequence, IoPoint, NodeName, RunProduct};
 
 /// So many runs begin from one; then it is made anew.
 const MAX_SERVED: u32 = 32;
@@ -42,15 +42,25 @@ struct Key {
 }
 
 impl Key {
-    /// Of all faults but the last; none where there is none before it.
+    /// Of the faults to share; none where there are none.
     fn of(number: u8, sequence: &FaultSequence) -> Option<Key> {
-        let (_, before) = sequence.faults.split_last()?;
-        (!before.is_empty()).then(|| Key {
+        let shared = &sequence.faults[..shared(sequence)];
+        (!shared.is_empty()).then(|| Key {
             number,
-            faults: before.to_vec(),
+            faults: shared.to_vec(),
             roles: sequence.roles.clone(),
         })
     }
+}
+
+/// How many faults of a sequence happen once for all that have them in common: those before the first reboot, and never the last. A JVM
+/// that starts in a tree which is to be dumped goes on from no parked one, so all runs from there would go on interpreting and compiling
+/// what it has not: dearer than a reboot in each of them.
+fn shared(sequence: &FaultSequence) -> usize {
+    let reboot = |f: &FaultAt| matches!(f.fault, Fault::Reboot { .. });
+    let all_but_last = sequence.faults.len().saturating_sub(1);
+    let faults = sequence.faults.iter().take(all_but_last);
+    faults.take_while(|f| !reboot(f)).count()
 }
 
 /// What became of a key.
@@ -205,16 +215,16 @@ impl Prefix {
         }
     }
 
-    /// The last fault of the sequence can be awaited from here.
+    /// The next fault of the sequence can be awaited from here.
     fn serves(&self, sequence: &FaultSequence) -> bool {
         let shm = self.snapshot.folder.join("shm");
-        let last = sequence.faults.last();
-        last.and_then(|last| self.midway.named(last))
-            .is_some_and(|last| !self.midway.passed(&last, |p| self.seen(&shm, p)))
+        let next = sequence.faults.get(self.midway.faults);
+        next.and_then(|next| self.midway.named(next))
+            .is_some_and(|next| !self.midway.passed(&next, |p| self.seen(&shm, p)))
     }
 }
 
-/// A slot with a cluster that was restored just after all faults of its sequence but the last.
+/// A slot with a cluster that was restored just after the first faults of its sequence.
 pub(in crate::run) struct BegunMidway {
     pub prefix: Arc<Prefix>,
     pub slot: Slot,
@@ -240,7 +250,7 @@ pub(in crate::run) fn begin(
         Err(why) => return Some(Err(why)),
     };
     if !prefix.serves(sequence) {
-        return Some(Err("its last point has passed there".into()));
+        return Some(Err("its next point has passed there".into()));
     }
     let began = Instant::now();
     let rules = &prefix.midway.rules;
@@ -332,7 +342,7 @@ fn make_prefix(
 ) -> Result<Prefix, RunError> {
     let began = Instant::now();
     let why = |why: String| RunError::io("making a prefix snapshot", why);
-    let count = sequence.faults.len() - 1;
+    let count = shared(sequence);
     let sequence = up_to(sequence, count);
     let (slot, processes) =
         restore(from, &CutRules::default(), runner.slot_config(), Then::Dump).map_err(why)?;
@@ -375,7 +385,7 @@ fn met(shm: &Path, runner: &Runner, midway: &Midway) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warren_model::{At, CrashStyle, Fault, Who};
+    use warren_model::{At, CrashStyle, Who};
 
     fn sequence(nodes: &[&str]) -> FaultSequence {
         let crash = |node: &&str| FaultAt {
@@ -403,6 +413,25 @@ mod tests {
         let mut led = sequence(&["a", "b"]);
         led.roles.insert(NodeName::from("a"), "leader".into());
         assert_ne!(ab, Key::of(1, &led), "another leader");
+    }
+
+    #[test]
+    fn what_is_shared_ends_before_a_reboot() {
+        let reboot = |node: &str| FaultAt {
+            at: At::AtOnce,
+            fault: Fault::Reboot {
+                who: Who::Node(node.into()),
+            },
+        };
+        let mut s = sequence(&["a", "b", "c"]);
+        for (at, want) in [(0, 0), (1, 1), (2, 2), (3, 3)] {
+            let mut with = s.clone();
+            with.faults.insert(at, reboot("a"));
+            assert_eq!(shared(&with), want, "a reboot at {at}");
+        }
+        assert_eq!(shared(&s), 2);
+        s.faults.clear();
+        assert_eq!(shared(&s), 0);
     }
 
     #[test]
