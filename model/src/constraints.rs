@@ -223,15 +223,21 @@ impl ClusterShape {
     }
 
     /// The first group that `next` takes (further) above max dead, and to how many. After an outage, or when nodes ended by themselves, a
-    /// group may be there already: what takes no more of it, as a reboot, is no offence.
+    /// group may be there already: what takes no more of it, as a reboot, is no offence. One more dead always is, also of those cut off:
+    /// the cut will end.
     fn above_max_dead(
         &self,
         state: &ClusterState,
         next: &ClusterState,
     ) -> Option<(&GroupShape, usize)> {
+        let dead = |g: &GroupShape, s: &ClusterState| {
+            let of = |n: &&NodeName| s.dead.contains(*n);
+            g.nodes.iter().filter(of).count()
+        };
         self.groups.iter().find_map(|g| {
             let would = gone(g, next);
-            (would > g.max_dead && would > gone(g, state)).then_some((g, would))
+            let more = would > gone(g, state) || dead(g, next) > dead(g, state);
+            (would > g.max_dead && more).then_some((g, would))
         })
     }
 }

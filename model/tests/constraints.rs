@@ -113,6 +113,15 @@ fn table_of_rules() {
             Some((3, max(4))),
         ),
         (
+            "of those cut off none may die while too many are gone",
+            vec![
+                (None, cut(&["n4", "n5"], &[], None)),
+                (None, outage("n1")),
+                (None, crash("n4")),
+            ],
+            Some((2, max(3))),
+        ),
+        (
             "back within max dead the rule holds again",
             vec![
                 (None, outage("n1")),

@@ -7,6 +7,7 @@ use super::cluster::{Cluster, Node};
 use super::drive::Drive;
 use super::ended;
 use super::flow::{ASK, Flow, Went};
+use super::hot;
 use super::options::{NodeStatus, RunError};
 use crate::controller::make_plans;
 use crate::link::Command;
@@ -47,12 +48,15 @@ impl Flow<'_, '_, '_> {
         self.drive.enter(Phase::Start);
         let patience = self.drive.cluster.prepared.target().ready.timeout;
         let own = self.drive.now() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-        let until = own.min(self.drive.deadline);
+        let mut until = own.min(self.drive.deadline);
         match boot {
             Boot::Tree { late } => {
                 let late = self.drive.cluster.last_of_groups(late);
                 let first: Vec<usize> = (0..names.len()).filter(|i| !late.contains(i)).collect();
                 self.drive.cluster.launch(&first, true)?;
+                // Each of the two may compile ahead for so long before its program's first line.
+                let waves = 1 + u64::from(!late.is_empty());
+                until = (own + waves * hot::LONGEST_NS).min(self.drive.deadline);
                 if !late.is_empty() {
                     self.drive
                         .until(until, |d| d.all_serve() || d.cluster.launched_died())?;

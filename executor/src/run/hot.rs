@@ -15,6 +15,8 @@ pub(super) const COMPILED_LOG: &str = "compiled.log";
 pub(super) const WAITING: &str = ".park";
 /// The agent of a JVM does it and goes on.
 pub(super) const GOING_ON: &str = ".ahead";
+/// A JVM that goes on after it does it for no longer (`warren.agent.Park`).
+pub(super) const LONGEST_NS: u64 = 15_000_000_000;
 /// Let the JVM run methods compiled that nobody has called (HotSpot's test interface).
 const FLAGS: [&str; 2] = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"];
 /// From here on a JVM says on its output that the agent loads a library, unless it may.
@@ -46,7 +48,7 @@ pub(super) fn log_flags(prepared: &Prepared, dir: &Path) -> Vec<String> {
 fn place(prepared: &Prepared, of: Of) -> PathBuf {
     let what = match of {
         Of::Nodes => "hot",
-        Of::Workload => "hot-workload",
+        Of::Workload => "hotworkload",
     };
     super::archives::place(prepared, what).with_extension("txt")
 }

@@ -13,7 +13,7 @@ const KEEP: usize = 3;
 /// A set used so recently may be in use: no run lasts that long.
 const IN_USE: Duration = Duration::from_secs(2 * 3600);
 /// The parts of a set; the last one says that the set was tried.
-const PARTS: [&str; 6] = ["nodes", "plain", "workload", "hot", "hot-workload", "tried"];
+const PARTS: [&str; 6] = ["nodes", "plain", "workload", "hot", "hotworkload", "tried"];
 
 /// Marks a set as used now. A cache that cannot be written stays as it is.
 pub(super) fn mark_used(marker: &Path) {

@@ -22,9 +22,12 @@ struct Entry {
     /// The seed's file: `default-000007.toml`.
     name: String,
     sequence: FaultSequence,
-    /// Sequences with the same one are the same but for the names of nodes.
-    twin: Option<u64>,
+    twin: Option<Twin>,
 }
+
+/// Sequences with the same one are the same but for the names of nodes. The roles belong to it: where another node leads, the same names
+/// say something else.
+type Twin = (u64, BTreeMap<NodeName, String>);
 
 /// What an output folder holds.
 #[derive(Default)]
@@ -51,7 +54,7 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
     }
     let kept = read(&args.campaign)?;
     let free: Vec<u64> = kept.free.iter().copied().collect();
-    let twins: Vec<Option<u64>> = kept.entries.iter().map(|e| e.twin).collect();
+    let twins: Vec<Option<&Twin>> = kept.entries.iter().map(|e| e.twin.as_ref()).collect();
     let (merged, stand_for) = merged(&kept.candidates, &twins);
     let mut chosen: Vec<usize> = cover(&merged, &free)
         .iter()
@@ -80,9 +83,9 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
 
 /// The candidates with those of one symmetry made one, at the place of the first: the slots of all, and the cost of the cheapest, whose index
 /// comes beside.
-fn merged(all: &[Candidate], twins: &[Option<u64>]) -> (Vec<Candidate>, Vec<usize>) {
+fn merged<T: Ord + Copy>(all: &[Candidate], twins: &[Option<T>]) -> (Vec<Candidate>, Vec<usize>) {
     let (mut out, mut stand_for): (Vec<Candidate>, Vec<usize>) = (Vec::new(), Vec::new());
-    let mut known: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut known: BTreeMap<T, usize> = BTreeMap::new();
     for (i, candidate) in all.iter().enumerate() {
         let twin = twins.get(i).copied().flatten();
         match twin.and_then(|t| known.get(&t).copied()) {
@@ -230,7 +233,8 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
         });
         kept.entries.push(Entry {
             name: format!("{name}-{id:06}.toml"),
-            twin: symmetry::identity(&sequence, &groups(&stored.trace.nodes)),
+            twin: symmetry::identity(&sequence, &groups(&stored.trace.nodes))
+                .map(|same| (same, sequence.roles.clone())),
             sequence,
         });
     }
@@ -271,7 +275,7 @@ mod tests {
             [3, 1, 4],
             "the third shows nothing that the twins do not"
         );
-        assert_eq!(merged(&all, &[None; 5]).0, all);
+        assert_eq!(merged(&all, &[None::<u8>; 5]).0, all);
     }
 
     #[test]

@@ -74,6 +74,9 @@ where
         };
         let ended = replays.swap_remove(at);
         session.giving_up = ended.give_up;
+        if ended.slot > 0 {
+            session.show_run(ended.slot, CurrentRun::default());
+        }
         executor.observers_mut().1.0.expect_retest(false);
         fuzzer.execute_input(state, executor, manager, &sequence)?;
         given_up |= replayed(session, executor, state, seen, &mut owed)?;
@@ -143,6 +146,10 @@ where
     if session.stopping() || given_up(session, run) {
         written.void = Some(STOPPED);
         session.run_ended(&written)?;
+        // With key `n` others may be given up beside it, each with its line.
+        if !session.stopping() {
+            session.commit(state)?;
+        }
         return Ok(true);
     }
     session.run_ended(&written)?;

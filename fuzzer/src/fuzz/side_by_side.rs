@@ -28,8 +28,9 @@ use warren_model::{
 
 /// Fault-free runs that must all stay undisturbed for `auto`.
 const AUTO_RUNS: usize = 20;
-/// What a fault-free run keeps busy says too much: one with faults waits for elections and time-outs.
-const BEYOND: usize = 1;
+/// What a fault-free run keeps busy says too much: one with faults waits for elections and time-outs. On two cores four slots tested a
+/// sixth more than three (docs/performance.md).
+const BEYOND: usize = 2;
 
 /// What so many at once came to so far. Times in ms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -305,10 +306,10 @@ mod tests {
     fn most_follows_from_the_share_of_waiting() {
         // (cores, CPU ms, wall ms, slots)
         for (cores, cpu, wall, want) in [
-            (2, 1500, 1400, 3),
-            (2, 3000, 1400, 2),
+            (2, 1500, 1400, 4),
+            (2, 3000, 1400, 3),
             (2, 100, 2000, 4),
-            (8, 3000, 1500, 5),
+            (8, 3000, 1500, 6),
             (1, 0, 0, 2),
         ] {
             assert_eq!(most(cores, cpu, wall), want, "{cores} {cpu} {wall}");

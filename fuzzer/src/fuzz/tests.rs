@@ -21,7 +21,7 @@ use crate::search::sim::{MAP, Sim};
 use libafl::executors::{Executor, ExitKind, HasObservers};
 use libafl::state::HasExecutions;
 use libafl_bolts::tuples::{RefIndexable, tuple_list};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
@@ -48,6 +48,8 @@ struct SimExecutor {
     going_on: usize,
     /// Most that were started at once.
     most: Rc<Cell<usize>>,
+    /// What was started, and how many went on beside it.
+    beside: Rc<RefCell<Vec<(String, usize)>>>,
 }
 
 impl SimExecutor {
@@ -136,6 +138,7 @@ impl Drive for SimExecutor {
         assert!(self.started.iter().all(|(t, _)| *t != ticket), "{ticket}");
         let product = self.run(sequence, &options);
         self.started.push_back((ticket, product));
+        (self.beside.borrow_mut()).push((sequence.to_text(), self.going_on));
         self.going_on += 1;
         self.most.set(self.most.get().max(self.going_on));
         Ok(())
@@ -182,6 +185,7 @@ fn executor(sim: Sim, tweak: Tweak) -> (SimExecutor, Arc<Mutex<Judge>>) {
             ended: None,
             going_on: 0,
             most: Rc::default(),
+            beside: Rc::default(),
         },
         judge,
     )

@@ -7,7 +7,7 @@ use super::super::boot::Boot;
 use super::super::cluster::Cluster;
 use super::super::flow::Flow;
 use super::super::options::{RunError, RunOptions};
-use super::super::{Runner, Start, background};
+use super::super::{Runner, Start, background, hot};
 use super::{NodeAt, OWN_FILES, Snapshot, blank, copy, place_of, sizes};
 use crate::link::NodePage;
 use crate::setup::criu::Criu;
@@ -49,7 +49,7 @@ pub(super) fn make(
     let slot = Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?;
     let mut product = RunProduct::default();
     let snapshot = runner.with_drive(&slot, &sequence, &options, Start::Boot, began, |drive| {
-        let own = 2 * patience + Duration::from_secs(5);
+        let own = 2 * patience + 2 * Duration::from_nanos(hot::LONGEST_NS) + Duration::from_secs(5);
         drive.deadline = drive.now() + u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
         let went = {
             // Each number has another leader, where there are as many nodes to come late.

@@ -1,7 +1,6 @@
 //! Slots side by side on the made-up cluster: one search, whatever `-j` is.
 
 use super::*;
-use std::cell::RefCell;
 use std::collections::HashSet;
 use warren_model::HistoryEvent;
 
@@ -70,14 +69,43 @@ fn the_same_space_is_exhausted() {
     assert_eq!(all(1), all(4));
 }
 
-#[test]
-fn a_safety_failure_is_found_and_confirmed_beside_other_runs() {
+/// What went on beside each of the three replays of the first finding.
+fn beside_its_replays(sim: Sim, tweak: Tweak) -> Vec<usize> {
     let dir = tempfile::tempdir().unwrap();
     let mut o = with(dir.path(), Slots::Exactly(4), 2000);
     o.exit_on_bug = true;
-    let (end, _, most) = watched(Sim::new(3, 1), o);
-    assert_eq!((end.reason, end.findings, most), (EndReason::Bug, 1, 4));
+    let (e, judge) = executor(sim, tweak);
+    let (most, beside) = (e.most.clone(), e.beside.clone());
+    let end = campaign(o, e, &judge).unwrap();
+    assert_eq!(
+        (end.reason, end.findings, most.get()),
+        (EndReason::Bug, 1, 4)
+    );
     assert!(stat(&end.folder, "finding_000000").ends_with("3/3"));
+    let confirmed = lines(&end.folder)
+        .iter()
+        .filter(|l| l["role"] == "confirm")
+        .count();
+    assert_eq!(confirmed, 3);
+    // Nothing else is begun before they have ended.
+    let begun = beside.borrow();
+    begun[begun.len() - 3..].iter().map(|(_, n)| *n).collect()
+}
+
+#[test]
+fn replays_of_a_safety_failure_share_the_machine() {
+    let beside = beside_its_replays(Sim::new(3, 1), nothing());
+    assert!(beside.iter().all(|n| (1..4).contains(n)), "{beside:?}");
+}
+
+#[test]
+fn replays_of_a_liveness_failure_have_it_for_themselves() {
+    let tweak: Tweak = Box::new(|_, input, _, product| {
+        if input.faults.len() == 2 {
+            product.record.not_stable = Some("heal: no leader".into());
+        }
+    });
+    assert_eq!(beside_its_replays(without_bug(), tweak), [0, 0, 0]);
 }
 
 #[test]

@@ -35,8 +35,8 @@ final class Park {
     private static final String WAITS = ".parked";
     private static final int TURN_MS = 2;
     /** A compiler that does not get on: what is compiled by then must do. Nobody waits for one that parks, a cluster for the others. */
-    private static final int MOST_TURNS_WAITING = 15_000;
-    private static final int MOST_TURNS_GOING_ON = 7_500;
+    private static final long LONGEST_WAITING_NS = 30_000_000_000L;
+    private static final long LONGEST_GOING_ON_NS = 15_000_000_000L;
     /** Methods handed over at once: those of a longer queue would be compiled in each run that goes on from the dump. */
     private static final int MOST_WAITING = 64;
 
@@ -59,7 +59,7 @@ final class Park {
         if (!waits && !asked.delete()) {
             throw new IOException("cannot delete " + asked.getAbsolutePath());
         }
-        int methods = list == null || list.isEmpty() ? 0 : prepare(list, library, waits ? MOST_TURNS_WAITING : MOST_TURNS_GOING_ON);
+        int methods = list == null || list.isEmpty() ? 0 : prepare(list, library, waits ? LONGEST_WAITING_NS : LONGEST_GOING_ON_NS);
         if (!waits) {
             return;
         }
@@ -79,8 +79,9 @@ final class Park {
         return new BufferedReader(new InputStreamReader(new FileInputStream(file), StandardCharsets.UTF_8));
     }
 
-    /** Number of methods that the JVM took to compile; returns when it has done so, or after so many turns. */
-    private static int prepare(String list, String library, int turns) throws IOException, InterruptedException {
+    /** Number of methods that the JVM took to compile; returns when it has done so, or after so long. */
+    private static int prepare(String list, String library, long longestNs) throws IOException, InterruptedException {
+        long until = System.nanoTime() + longestNs;
         Map<Class<?>, List<String>> methods = new LinkedHashMap<>();
         try (BufferedReader in = read(list)) {
             Map<String, Class<?>> known = new HashMap<>();
@@ -103,26 +104,22 @@ final class Park {
         try (MethodIds ids = library == null ? null : MethodIds.load(library)) {
             WhiteBox box = ids == null ? null : open();
             int taken = 0;
-            int left = box == null ? 0 : turns;
             for (Map.Entry<Class<?>, List<String>> of : methods.entrySet()) {
-                for (int i = 0; left > 0 && i < of.getValue().size(); i++) {
+                for (int i = 0; box != null && System.nanoTime() - until < 0 && i < of.getValue().size(); i++) {
                     taken += compile(box, of.getKey(), of.getValue().get(i));
-                    left = until(box, MOST_WAITING, left);
+                    await(box, MOST_WAITING, until);
                 }
             }
-            until(box, 0, left);
+            await(box, 0, until);
             return taken;
         }
     }
 
-    /** Waits until no more than so many methods wait for the compiler; the turns that are left. */
-    private static int until(WhiteBox box, int waiting, int turns) throws InterruptedException {
-        int left = turns;
-        while (left > 0 && box.getCompileQueueSize(WhiteBox.SIMPLE) > waiting) {
+    /** Waits until no more than so many methods wait for the compiler, or until that time. */
+    private static void await(WhiteBox box, int waiting, long until) throws InterruptedException {
+        while (box != null && System.nanoTime() - until < 0 && box.getCompileQueueSize(WhiteBox.SIMPLE) > waiting) {
             Thread.sleep(TURN_MS);
-            left--;
         }
-        return left;
     }
 
     /** Null in a JVM that was not started for it. */

@@ -29,7 +29,9 @@ public final class Premain {
 
     public static void premain(String args, Instrumentation inst) throws Exception {
         if (ONLY_AHEAD.equals(args)) {
-            Park.park();
+            if (Park.asked()) {
+                Park.park();
+            }
             return;
         }
         int comma = args == null ? -1 : args.lastIndexOf(',');

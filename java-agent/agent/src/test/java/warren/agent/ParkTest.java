@@ -65,6 +65,23 @@ class ParkTest {
         }
     }
 
+    /** The workload's JVM: no page, no hook, and without a wish nothing at all. */
+    @ParameterizedTest
+    @MethodSource("javas")
+    void theWorkloadDoesItAndNothingElse(String java, @TempDir Path dir) throws Exception {
+        String library = library();
+        try (Slot slot = new Slot(dir, "include sample.**")) {
+            slot.agentArgs = "ahead";
+            List<String> own = List.of("main", "loud", "8");
+            assertEquals(own, slot.run(java, Slot.testClasses(), flags(java)).lines().skip(1).toList());
+            Path asked = slot.node.resolve(".ahead");
+            Files.writeString(asked, list(java, dir) + "\n" + library + "\n");
+            assertEquals(own, slot.run(java, Slot.testClasses(), flags(java)).lines().skip(1).toList());
+            assertFalse(Files.exists(asked), "asked once");
+            assertEquals(0, slot.header(Slot.INCARNATION));
+        }
+    }
+
     @ParameterizedTest
     @MethodSource("javas")
     void nothingOfTheProgramRunsBeforeItGoesOn(String java, @TempDir Path dir) throws Exception {

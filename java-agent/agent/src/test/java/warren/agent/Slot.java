@@ -47,6 +47,8 @@ final class Slot implements AutoCloseable {
     }
 
     boolean verifyAll = true;
+    /** What the agent is told in the place of its configuration. */
+    String agentArgs;
     final Path dir;
     final Path node;
     private final MappedByteBuffer run;
@@ -262,7 +264,7 @@ final class Slot implements AutoCloseable {
     List<String> command(String java, String classPath, String... more) {
         List<String> c = new ArrayList<>(List.of(java + "/bin/java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
                 "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true", "-Xbootclasspath/a:" + jar("runtime"),
-                "-javaagent:" + jar("agent") + "=" + dir.resolve("agent.conf") + ",a"));
+                "-javaagent:" + jar("agent") + "=" + (agentArgs == null ? dir.resolve("agent.conf") + ",a" : agentArgs)));
         if (verifyAll) {
             c.add("-Xverify:all");
         }
