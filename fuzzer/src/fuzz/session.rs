@@ -98,7 +98,7 @@ pub struct Session {
     pub templates: usize,
     /// Reasons for cold starts that were said.
     cold_said: BTreeSet<String>,
-    /// Runs that Ctrl-C cut off: one at most, and a second one in a confirmation.
+    /// Runs that Ctrl-C cut off: one at most, and the replays of a confirmation.
     pub cut_off: u64,
     pub store: Option<Store>,
     /// The others of the output folder.
