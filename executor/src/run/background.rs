@@ -102,7 +102,8 @@ fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
             let patience = runner.prepared().target().ready.timeout;
             let until = drive.now() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
             drive.deadline = drive.deadline.min(until);
-            Flow::new(drive, &mut RunProduct::default()).from_go(&FaultSequence::empty(""))?;
+            Flow::new(drive, &mut RunProduct::default())
+                .test_and_check(&FaultSequence::empty(""))?;
         }
         if options.to_end() {
             return Err(RunError::io("listing classes", "stopped"));

@@ -137,7 +137,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     /// The test of a cluster that serves, and its checks, without what comes after them.
-    pub(super) fn from_go(&mut self, sequence: &FaultSequence) -> Result<Went, RunError> {
+    pub(super) fn test_and_check(&mut self, sequence: &FaultSequence) -> Result<Went, RunError> {
         self.begin_test(sequence)?;
         self.end_test_and_check(sequence)
     }
