@@ -28,7 +28,7 @@ use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, R
 /// Replays of a finding.
 pub(super) const REPLAYS: u32 = 3;
 /// Replays in which a liveness failure must show again.
-pub(super) const NEEDED: u32 = 2;
+const NEEDED: u32 = 2;
 
 /// The run in the observers failed and is to be saved: it is written down. The next record says so.
 ///
@@ -225,7 +225,7 @@ fn settled(session: &mut Session, state: &mut State) -> Result<(), FuzzError> {
 
 /// What its replays make of a liveness failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Replayed {
+pub(super) enum Replayed {
     Stands,
     /// The replays not made could still decide either way.
     Open,
@@ -233,7 +233,7 @@ enum Replayed {
 }
 
 /// It showed again in `k` of the `n` replays that were made.
-fn outcome(k: u32, n: u32) -> Replayed {
+pub(super) fn outcome(k: u32, n: u32) -> Replayed {
     if k >= NEEDED {
         Replayed::Stands
     } else if k + REPLAYS.saturating_sub(n) >= NEEDED {

@@ -4,7 +4,7 @@
 //! off in between makes those that are left.
 
 use super::State;
-use super::confirm::{NEEDED, REPLAYS, happened};
+use super::confirm::{REPLAYS, Replayed, happened, outcome};
 use super::drive::{Drive, Observers};
 use super::options::FuzzError;
 use super::owed::Seen;
@@ -57,7 +57,7 @@ where
         // A liveness failure that cannot show often enough any more falls: the machine is not kept from other work for nothing.
         let falls = seen.failure.kind == FailureKind::Liveness
             && owed.stood.is_none()
-            && owed.k + (REPLAYS - owed.n) < NEEDED;
+            && outcome(owed.k, owed.n) == Replayed::Falls;
         let more = begun < REPLAYS as usize && !session.stopping() && !given_up && !falls;
         if more && executor.going_on() < at_once {
             replays.push(begin(
