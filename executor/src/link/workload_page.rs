@@ -61,6 +61,11 @@ impl WorkloadPage {
         self.0.set(4 * 8, t_ns);
     }
 
+    /// So many faults are done.
+    pub fn set_faults(&self, done: usize) {
+        self.0.set(11 * 8, done as u64);
+    }
+
     /// When the fixed steps ended, ns; 0 = not yet.
     #[must_use]
     pub fn fixed_done(&self) -> u64 {
@@ -106,10 +111,11 @@ mod tests {
         p.command(Command::Go);
         p.set_node(2, 3, true);
         p.set_faults_done(99);
+        p.set_faults(3);
         p.set_node(100_000, 1, true);
         let b = std::fs::read(&path).unwrap();
         assert_eq!(&b[0..8], b"WARNWKG1");
-        assert_eq!((b[16], b[64], b[32]), (2, 7, 99));
+        assert_eq!((b[16], b[64], b[32], b[88]), (2, 7, 99, 3));
         assert_eq!(&b[18 * 8..18 * 8 + 2], &[1, 3]);
         assert!(!p.done(Command::Connect));
         p.0.set(24, 2);

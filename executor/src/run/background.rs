@@ -99,9 +99,7 @@ fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
         let ended = rehearse(drive)?;
         // A system that the rehearsal has broken has loaded and compiled enough.
         if drive.all_serve() {
-            let patience = runner.prepared().target().ready.timeout;
-            let until = drive.now() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-            drive.deadline = drive.deadline.min(until);
+            drive.deadline = drive.deadline.min(drive.patience_ends());
             Flow::new(drive, &mut RunProduct::default())
                 .test_and_check(&FaultSequence::empty(""))?;
         }
@@ -136,8 +134,6 @@ fn kept(dir: &Path, file: &str) -> PathBuf {
 /// that were, as far as the cluster came back in time; what its JVMs loaded and compiled until then is as good.
 fn rehearse(drive: &mut Drive<'_, '_>) -> Result<Vec<usize>, RunError> {
     let mut ended = Vec::new();
-    let patience = drive.cluster.prepared.target().ready.timeout;
-    let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
     for (g, group) in drive.cluster.prepared.target().groups.iter().enumerate() {
         if group.max_dead == 0 {
             continue;
@@ -173,7 +169,7 @@ fn rehearse(drive: &mut Drive<'_, '_>) -> Result<Vec<usize>, RunError> {
             let settled = drive.now() + u64::try_from(AWAY.as_nanos()).unwrap_or(0);
             drive.until(settled, |_| false)?;
             drive.cluster.spawn_nodes(&[i])?;
-            let until = (drive.now() + patience).min(drive.deadline);
+            let until = drive.patience_ends().min(drive.deadline);
             let serves = |d: &Drive<'_, '_>| d.cluster.nodes[i].status == NodeStatus::Serving;
             // One that ended again will not, and the group can lose no other.
             if !drive.until(until, |d| serves(d) || !d.cluster.nodes[i].alive())? || !serves(drive)

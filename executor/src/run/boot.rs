@@ -46,8 +46,7 @@ impl Flow<'_, '_, '_> {
         let plans = make_plans(&sequence.faults, &names, &roles, &BTreeMap::new(), true);
         self.write_plans(&plans)?;
         self.drive.enter(Phase::Start);
-        let patience = self.drive.cluster.prepared.target().ready.timeout;
-        let own = self.drive.now() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        let own = self.drive.patience_ends();
         let mut until = own.min(self.drive.deadline);
         match boot {
             Boot::Tree { late } => {

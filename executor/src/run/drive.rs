@@ -1,6 +1,6 @@
 //! The loop that watches a run and carries out what the controller says: claims, deaths, probes in; kills, spawns, cuts out.
 //!
-//! One thread, 0.2 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
+//! One thread, 0.5 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
 
 use super::cluster::Cluster;
 use super::cuts::CutNow;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use warren_model::{At, Exit, FaultKind, NodeName, Observation, Phase};
 
 /// How often HELD is looked at.
-const TURN: Duration = Duration::from_micros(200);
+const TURN: Duration = Duration::from_micros(500);
 /// The same when nobody can claim anything.
 const SLOW_TURN: Duration = Duration::from_millis(1);
 /// How often the slower things are looked at.
@@ -127,6 +127,13 @@ impl<'r, 'a> Drive<'r, 'a> {
     /// The slot's clock, ns: what the agents, the workload and slot init read too.
     pub fn now(&self) -> u64 {
         self.cluster.slot.now_ns()
+    }
+
+    /// When a node that is started now has had its time to serve, ns: its target's own patience.
+    pub fn patience_ends(&self) -> u64 {
+        let patience = self.cluster.prepared.target().ready.timeout;
+        self.now()
+            .saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Past the run's limit.
@@ -463,6 +470,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                 }
             }
             Action::SetCurrent { done } => {
+                self.cluster.workload_page.set_faults(done);
                 if self.stop_after == Some(done) {
                     // Nobody is asked anything while it stands still, and it does before anybody can learn that the next fault is
                     // awaited: its point is still to come for all.

@@ -4,6 +4,7 @@
 //! Called by the learning of background stacks, by the making of parked JVMs and by the launch of a tree. It looks at names only; which
 //! overload was meant no log says, so all are taken.
 
+use super::RunError;
 use crate::prepare::Prepared;
 use crate::slot::SpawnSpec;
 use std::collections::BTreeSet;
@@ -61,17 +62,23 @@ pub(super) fn find(prepared: &Prepared, of: Of) -> Option<PathBuf> {
 /// Has the JVM that is to be started so, in this folder, do it before its program's first line: without a list nothing but wait.
 ///
 /// # Errors
-/// Writing the file that asks for it.
+/// Writing the file that asks for it: says where.
 pub(super) fn ask(
     prepared: &Prepared,
     of: Of,
     dir: &Path,
     file: &str,
     spec: &mut SpawnSpec,
-) -> std::io::Result<()> {
+) -> Result<(), RunError> {
     let list = find(prepared, of).unwrap_or_default();
     let library = prepared.agent().park.display();
-    std::fs::write(dir.join(file), format!("{}\n{library}\n", list.display()))?;
+    let file = dir.join(file);
+    std::fs::write(&file, format!("{}\n{library}\n", list.display())).map_err(|e| {
+        RunError::io(
+            format!("asking a JVM to compile ahead, by {}", file.display()),
+            e,
+        )
+    })?;
     let (since, may) = NATIVE_ACCESS;
     let may = (prepared.jdk().feature_version >= since).then_some(may);
     spec.argv

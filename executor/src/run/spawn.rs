@@ -39,16 +39,14 @@ impl Cluster<'_> {
                     &node.dir,
                     hot::GOING_ON,
                     &mut spec,
-                )
-                .map_err(|e| RunError::io(format!("starting {}", node.name), e))?;
+                )?;
             }
             specs.push(spec);
         }
         if workload {
             let mut spec = self.workload_spec();
             if hot::find(self.prepared, hot::Of::Workload).is_some() {
-                self.ask_workload(&mut spec)
-                    .map_err(|e| RunError::io("starting the workload", e))?;
+                self.ask_workload(&mut spec)?;
             }
             specs.push(spec);
         }
@@ -72,7 +70,7 @@ impl Cluster<'_> {
     }
 
     /// Has the workload's JVM compile ahead what runs need. The agent in it does nothing else.
-    fn ask_workload(&self, spec: &mut SpawnSpec) -> std::io::Result<()> {
+    fn ask_workload(&self, spec: &mut SpawnSpec) -> Result<(), RunError> {
         let dir = self.slot.root().join("workload");
         hot::ask(self.prepared, hot::Of::Workload, &dir, hot::GOING_ON, spec)?;
         let agent = self.prepared.agent().agent.display();

@@ -165,8 +165,7 @@ fn launch(slot: &Slot, cluster: &Cluster<'_>) -> Result<Vec<Launched>, RunError>
             &node.dir,
             hot::WAITING,
             &mut spec,
-        )
-        .map_err(|e| RunError::io(format!("asking the JVM of {} to wait", node.name), e))?;
+        )?;
         let first = FIRST_PID + PIDS_EACH * u32::try_from(i).unwrap_or(0);
         let one = slot
             .launch_apart(&spec, first)

@@ -19,13 +19,13 @@ public final class Runner {
     private static final int TAIL_OUTCOMES = 40;
     private static final int TAIL_OK = 10;
     private static final long TAIL_NS = 3_000_000_000L;
-    /** After so many outcomes without a tail in sight, or with its own tail done, a client paces itself: live traffic, no load test. */
-    private static final int PACE_AFTER = 200;
-    private static final long PACE_NS = 20_000_000L;
+    /** So many outcomes after GO and after each fault without a tail in sight, or with its own tail done, a client paces itself: live traffic, no load test. */
+    private static final int PACE_AFTER = 40;
+    private static final long PACE_NS = 40_000_000L;
     /** Between two tries to open a session. */
     private static final long RETRY_NS = 8_000_000L;
     /** The last fault is done, and this client has seen enough of what came after it: its points would be more of the same. */
-    private static final long WAIT_NS = 40_000_000L;
+    private static final long WAIT_NS = 100_000_000L;
     /** Short beside everything that is waited for; each look wakes a thread in every cluster that runs. */
     private static final long POLL_NS = 2_000_000L;
 
@@ -361,7 +361,13 @@ public final class Runner {
     }
 
     private void trafficLoop(Client client) {
+        long faults = page.faults();
+        long since = client.outcomes;
         while (!stopping()) {
+            if (page.faults() != faults) {
+                faults = page.faults();
+                since = client.outcomes;
+            }
             try {
                 driver.traffic(client);
             } catch (Exception e) {
@@ -369,7 +375,7 @@ public final class Runner {
                 LockSupport.parkNanos(RETRY_NS);
             }
             boolean waitsForOthers = tailFrom != 0 && tailDone(client);
-            if (waitsForOthers || tailFrom == 0 && client.outcomes > PACE_AFTER) {
+            if (waitsForOthers || tailFrom == 0 && client.outcomes - since > PACE_AFTER) {
                 long until = System.nanoTime() + (waitsForOthers ? WAIT_NS : PACE_NS);
                 while ((waitsForOthers || tailFrom == 0) && !stopping() && System.nanoTime() - until < 0) {
                     LockSupport.parkNanos(POLL_NS);

@@ -36,6 +36,7 @@ final class WorkloadPage {
     private static final int SEED = 8;
     private static final int DEADLINE = 9;
     private static final int ERROR = 10;
+    private static final int FAULTS = 11;
     private static final int NODES = 16;
 
     private final MappedByteBuffer buffer;
@@ -80,6 +81,11 @@ final class WorkloadPage {
     /** When the last fault was done or given up (System.nanoTime of this machine), 0 = not yet. */
     long faultsDone() {
         return get(FAULTS_DONE);
+    }
+
+    /** How many faults are done. */
+    long faults() {
+        return get(FAULTS);
     }
 
     void fixedDone(long time) {
