@@ -20,6 +20,7 @@ pub use types::{Action, Done, Limits, Release, Seen, SeenPoint, Watch};
 
 use inject::{Acting, WaitFor};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use wait::GivingUp;
 use warren_model::{At, ClusterShape, ClusterState, FaultAt, NodeName, NotInjected, Phase};
 
@@ -29,6 +30,8 @@ pub struct Controller {
     faults: Vec<FaultAt>,
     shape: ClusterShape,
     limits: Limits,
+    /// By index, where one is waited for less long than `limits` say.
+    waits: Vec<Duration>,
     state: ClusterState,
     roles: BTreeMap<NodeName, String>,
     /// Index of the awaited fault = number of faults done.
@@ -59,6 +62,7 @@ impl Controller {
             faults,
             shape,
             limits,
+            waits: Vec::new(),
             state: ClusterState::default(),
             roles: BTreeMap::new(),
             current: 0,
@@ -73,6 +77,11 @@ impl Controller {
             done: Vec::new(),
             not_injected: None,
         }
+    }
+
+    /// So long is each fault waited for at most, by index; never longer than the limits say.
+    pub fn wait_at_most(&mut self, waits: &[Duration]) {
+        self.waits = waits.to_vec();
     }
 
     /// The sequence with the names of this run, known at GO.

@@ -8,6 +8,7 @@ use warren_model::{CutHow, CutWay, FaultAt, IoPoint, NodeName};
 /// Waiting limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// From GO or from the previous fault done.
     pub fault_wait: Duration,
     /// No event of a non-background stack for so long: what is awaited does not come.
     pub idle: Duration,

@@ -63,7 +63,7 @@ impl Controller {
             // A time always comes: neither silence nor a long wait says anything.
             return self.begin_unclaimed(now, out);
         }
-        if waited > nanos(self.limits.fault_wait) {
+        if waited > nanos(self.longest_wait()) {
             let detail = format!("waited {} ms", waited / 1_000_000);
             return self.give_up("bound", detail, nearest, out);
         }
@@ -81,6 +81,14 @@ impl Controller {
         if n.is_some_and(|n| n > 1) {
             self.drift(&w.entries, now, out);
         }
+    }
+
+    /// For the awaited fault.
+    fn longest_wait(&self) -> Duration {
+        let limit = self.limits.fault_wait;
+        self.waits
+            .get(self.current)
+            .map_or(limit, |w| limit.min(*w))
     }
 
     /// Silence is each node's own: where the point came and comes no more, a smaller n is accepted, however lively the others are. A

@@ -214,6 +214,7 @@ impl Drive<'_, '_> {
         }
         c.cuts.clone_from(&midway.cuts);
         self.controller = midway.controller.clone();
+        self.controller.wait_at_most(&self.cluster.options.waits);
         self.so_far.clone_from(&midway.so_far);
         self.deadline = midway.deadline;
         self.phase = Phase::Test;

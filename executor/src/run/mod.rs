@@ -470,7 +470,8 @@ impl Runner {
         };
         let mut shape = self.shape.clone();
         shape.max_faults = shape.max_faults.max(sequence.faults.len());
-        let controller = Controller::new(sequence.faults.clone(), shape, limits, slot.now_ns());
+        let mut controller = Controller::new(sequence.faults.clone(), shape, limits, slot.now_ns());
+        controller.wait_at_most(&options.waits);
         std::thread::scope(|scope| {
             // Ends the asking thread also when `work` panics: the scope waits for it.
             let _stop = StopOnDrop(&prober);

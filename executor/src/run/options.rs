@@ -20,6 +20,8 @@ pub struct RunOptions {
     pub limit: Duration,
     /// Longest wait for one fault's point, from GO or from the previous fault done.
     pub fault_wait: Duration,
+    /// The same for single faults, by index, where it is known how soon they came before: never longer.
+    pub waits: Vec<Duration>,
     /// No event of a non-background stack for so long ends the wait for a fault.
     pub idle: Duration,
     /// Longest time a thread is held for a reboot or a partition.
@@ -73,6 +75,7 @@ impl Default for RunOptions {
             seed: 1,
             limit: Duration::from_secs(60),
             fault_wait: Duration::from_secs(5),
+            waits: Vec::new(),
             idle: Duration::from_secs(2),
             max_hold: Duration::from_millis(500),
             durable: false,

@@ -14,7 +14,7 @@ use crate::search::havoc::{Op, Operator, Parent};
 use crate::search::rand::below;
 use crate::search::shapes::Ground;
 use crate::search::{
-    Drawing, NextRun, Origin, Pick, Queue, Warren, random, random_points, shapes, symmetry,
+    Drawing, NextRun, Origin, Pick, Queue, Warren, random, random_points, shapes, symmetry, waits,
 };
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
@@ -123,16 +123,17 @@ impl Session {
         pick: Pick,
     ) -> Result<Option<Job>, FuzzError> {
         let seed = seed_of(&stored.record, &stored.trace, stored.bounds);
-        let sequence = seed.as_ref().and_then(|s| {
+        let made = seed.as_ref().and_then(|s| {
             let event = *s
                 .classes(drawing)
                 .get(&pick.key)?
                 .get(pick.occurrence as usize)?;
-            s.child(drawing, event, pick.key.fault)
+            let t_ns = s.trace.events.get(event as usize)?.t_ns;
+            Some((s.child(drawing, event, pick.key.fault)?, t_ns))
         });
         let queue = state.metadata_mut::<Queue>()?;
-        let Some(sequence) = sequence else {
-            queue.tested(&pick);
+        let Some((sequence, t_ns)) = made else {
+            queue.needs_no_run(&pick);
             return Ok(None);
         };
         let plain = identity(&sequence);
@@ -149,10 +150,14 @@ impl Session {
             why: reason(&pick, &sequence),
             twin: twin(&sequence, drawing),
             sequence,
+            waits: match pick.tries {
+                0 => waits::of_child(&stored.record.injected, t_ns, self.limits.fault_wait),
+                _ => Vec::new(),
+            },
             ..Job::default()
         };
         if !self.take_note(&job) && pick.tries == 0 {
-            state.metadata_mut::<Queue>()?.tested(&pick);
+            state.metadata_mut::<Queue>()?.needs_no_run(&pick);
             return Ok(None);
         }
         let due = self.durable_due.remove(&pick.seed);

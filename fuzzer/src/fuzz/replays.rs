@@ -11,14 +11,13 @@ use super::owed::Seen;
 use super::saved::Owed;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
-use super::stage::{given_up, line, set_options};
+use super::stage::{given_up, line};
+use super::under_way::{Started, ToStart};
 use crate::campaign::RunRole;
-use crate::campaign::state::hook;
 use libafl::executors::HasObservers;
 use libafl::fuzzer::ExecutesInput;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use warren_executor::PrefixUse;
 use warren_model::{Failure, FailureKind, FaultSequence, Stage};
 
 /// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
@@ -51,7 +50,7 @@ where
     };
     let mut owed = session.owed.clone().unwrap_or_default();
     let mut given_up = false;
-    let mut replays: Vec<Replay> = Vec::new();
+    let mut replays: Vec<Started> = Vec::new();
     loop {
         let begun = owed.n as usize + replays.len();
         // A liveness failure that cannot show often enough any more falls: the machine is not kept from other work for nothing.
@@ -60,9 +59,20 @@ where
             && outcome(owed.k, owed.n) == Replayed::Falls;
         let more = begun < REPLAYS as usize && !session.stopping() && !given_up && !falls;
         if more && executor.going_on() < at_once {
-            replays.push(begin(
-                session, executor, &sequence, durable, begun, &replays, seen,
-            )?);
+            let run = ToStart {
+                sequence: &sequence,
+                shown: CurrentRun {
+                    doing: format!("confirming {}/{REPLAYS}", begun + 1),
+                    kinds: sequence.kinds(),
+                    why: format!("signature {}", seen.failure.signature),
+                    ..CurrentRun::default()
+                },
+                limit: session.limits.run,
+                durable,
+                waits: Vec::new(),
+                prefix: PrefixUse::Never,
+            };
+            replays.push(session.start(executor, run, &replays)?);
             continue;
         }
         let Some(at) = (replays.iter()).position(|r| executor.take_ended(r.slot)) else {
@@ -72,11 +82,7 @@ where
             }
             continue;
         };
-        let ended = replays.swap_remove(at);
-        session.giving_up = ended.give_up;
-        if ended.slot > 0 {
-            session.show_run(ended.slot, CurrentRun::default());
-        }
+        session.ended(replays.swap_remove(at));
         executor.observers_mut().1.0.expect_retest(false);
         fuzzer.execute_input(state, executor, manager, &sequence)?;
         given_up |= replayed(session, executor, state, seen, &mut owed)?;
@@ -86,46 +92,6 @@ where
         session.publish(state, false)?;
     }
     Ok((owed.k, owed.n))
-}
-
-/// A replay that goes on.
-struct Replay {
-    /// The number it was started under.
-    slot: usize,
-    /// Key `n` sets it.
-    give_up: Arc<AtomicBool>,
-}
-
-fn begin<E: Drive>(
-    session: &mut Session,
-    executor: &mut E,
-    sequence: &FaultSequence,
-    durable: bool,
-    begun: usize,
-    others: &[Replay],
-    seen: &Seen,
-) -> Result<Replay, FuzzError> {
-    let paused = session.snapshot().wait_while_paused(|| session.stopping());
-    session.paused(paused);
-    let under_way = session.under_way.iter().map(|u| u.slot);
-    let taken: Vec<usize> = under_way.chain(others.iter().map(|o| o.slot)).collect();
-    let slot = (0..).find(|s| !taken.contains(s)).unwrap_or_default();
-    session.show_run(
-        slot,
-        CurrentRun {
-            doing: format!("confirming {}/{REPLAYS}", begun + 1),
-            kinds: sequence.kinds(),
-            why: format!("signature {}", seen.failure.signature),
-            since: Some(Instant::now()),
-            ..CurrentRun::default()
-        },
-    );
-    let mut options = executor.options_mut().clone();
-    set_options(session, &mut options, slot, session.limits.run, durable);
-    let give_up = options.give_up.clone();
-    hook::point("run");
-    executor.start(slot, sequence, options)?;
-    Ok(Replay { slot, give_up })
 }
 
 /// Books the replay in the observers; true where it was cut short and counts nowhere.

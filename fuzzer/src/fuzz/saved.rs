@@ -38,6 +38,8 @@ pub struct Job {
     pub twin: Option<u64>,
     pub why: String,
     pub durable: bool,
+    /// How long each fault is waited for, by index; empty: as the limits say.
+    pub waits: Vec<Duration>,
     /// What the next run of it is.
     pub role: RunRole,
     /// How often it was void, whether it was retested, whether it was asked again because of load.
@@ -76,6 +78,7 @@ impl Default for Job {
             twin: None,
             why: String::new(),
             durable: false,
+            waits: Vec::new(),
             role: RunRole::Fuzz,
             voids: 0,
             retested: false,

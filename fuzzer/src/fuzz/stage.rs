@@ -293,10 +293,10 @@ impl FuzzStage {
         }
     }
 
-    /// The user gave the run up: as if its faults had not happened, its sequence has its turn again, three times in all.
+    /// The user gave the run up: its sequence has its turn again, three times in all, with no word against its seed run.
     fn give_up(&mut self, state: &mut State, job: &Job) -> Result<(), FuzzError> {
         if let Some(pick) = &job.pick {
-            state.metadata_mut::<Queue>()?.not_injected(pick);
+            state.metadata_mut::<Queue>()?.told_nothing(pick);
         }
         self.session.seed_skipped();
         let text = format!("{}: given up with key n", job.sequence.kinds());
@@ -340,10 +340,12 @@ impl FuzzStage {
         // Before anything may be parked: the pick's seed run must still be there.
         if let Some(pick) = &job.pick {
             let queue = state.metadata_mut::<Queue>()?;
-            if record.not_injected.is_none() && !void {
-                queue.tested(pick);
-            } else {
+            if void {
+                queue.told_nothing(pick);
+            } else if record.not_injected.is_some() {
                 queue.not_injected(pick);
+            } else {
+                queue.tested(pick);
             }
         }
         let (mut new_slots, mut new_states) = (0, 0);
@@ -486,6 +488,7 @@ pub(super) fn set_options(
     options.seed = session.seed;
     options.limit = limit;
     options.fault_wait = session.limits.fault_wait;
+    options.waits = Vec::new();
     options.durable = durable;
     options.prefix = PrefixUse::Never;
     options.stop = session.options.stop.clone();

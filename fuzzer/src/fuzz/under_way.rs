@@ -21,20 +21,75 @@ use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
 use libafl::state::HasCorpus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use warren_executor::PrefixUse;
 use warren_model::FaultSequence;
 
 /// A sequence whose run goes on, or has ended and was not looked at yet.
 pub struct UnderWay {
-    /// The number its run was started under.
-    pub slot: usize,
+    pub run: Started,
     pub job: Job,
+}
+
+/// A run that goes on.
+pub(super) struct Started {
+    /// The number it was started under.
+    pub slot: usize,
     /// Key `n` sets it.
-    give_up: Arc<AtomicBool>,
+    pub give_up: Arc<AtomicBool>,
+}
+
+/// A run to be started beside others.
+pub(super) struct ToStart<'a> {
+    pub sequence: &'a FaultSequence,
+    /// For the screen; since when is set when it starts.
+    pub shown: CurrentRun,
+    pub limit: Duration,
+    pub durable: bool,
+    /// How long each fault is waited for; empty: as the limits say.
+    pub waits: Vec<Duration>,
+    pub prefix: PrefixUse,
 }
 
 impl Session {
+    /// Starts a run in the first slot that neither one under way nor one of `others` has; not while the campaign is paused.
+    ///
+    /// # Errors
+    /// The cluster cannot be run any more.
+    pub(super) fn start<E: Drive>(
+        &mut self,
+        executor: &mut E,
+        run: ToStart<'_>,
+        others: &[Started],
+    ) -> Result<Started, FuzzError> {
+        let paused = self.snapshot().wait_while_paused(|| self.stopping());
+        self.paused(paused);
+        let taken = self.under_way.iter().map(|u| &u.run).chain(others);
+        let slot = (0..).find(|slot| taken.clone().all(|t| t.slot != *slot));
+        let slot = slot.unwrap_or_default();
+        let shown = CurrentRun {
+            since: Some(Instant::now()),
+            ..run.shown
+        };
+        self.show_run(slot, shown);
+        let mut options = executor.options_mut().clone();
+        set_options(self, &mut options, slot, run.limit, run.durable);
+        options.waits = run.waits;
+        options.prefix = run.prefix;
+        let give_up = options.give_up.clone();
+        hook::point("run");
+        executor.start(slot, run.sequence, options)?;
+        Ok(Started { slot, give_up })
+    }
+
+    /// A run has ended and is looked at next.
+    pub(super) fn ended(&mut self, run: Started) {
+        self.giving_up = run.give_up;
+        if run.slot > 0 {
+            self.show_run(run.slot, CurrentRun::default());
+        }
+    }
+
     /// Sequences tested, and those under way.
     #[must_use]
     pub fn begun(&self) -> u64 {
@@ -104,35 +159,32 @@ impl FuzzStage {
             + ExecutionProcessor<EM, FaultSequence, Observers, State>,
     {
         let session = &mut self.session;
-        let paused = session.snapshot().wait_while_paused(|| session.stopping());
-        session.paused(paused);
-        let taken = |slot: &usize| session.under_way.iter().any(|u| u.slot == *slot);
-        let slot = (0..).find(|slot| !taken(slot)).unwrap_or_default();
-        let mut options = executor.options_mut().clone();
         // A retest that Ctrl-C cut off keeps what it was promised.
-        let limit = if job.retested {
-            session.limits.run * 2
-        } else {
-            session.limits.run
+        let limit = match job.retested {
+            true => session.limits.run * 2,
+            false => session.limits.run,
         };
-        set_options(session, &mut options, slot, limit, job.durable);
-        options.prefix = session.prefix_use(state, &job);
-        session.show_run(
-            slot,
-            CurrentRun {
+        let run = ToStart {
+            sequence: &job.sequence,
+            shown: CurrentRun {
                 doing: super::stage::doing(job.role).into(),
                 faults: job.lines.clone(),
                 kinds: job.sequence.kinds(),
                 why: job.why.clone(),
                 seed_run: job.seed_run(),
-                since: Some(Instant::now()),
                 ..CurrentRun::default()
             },
-        );
-        let give_up = options.give_up.clone();
-        hook::point("run");
-        executor.start(slot, &job.sequence, options)?;
-        session.under_way.push(UnderWay { slot, job, give_up });
+            limit,
+            durable: job.durable,
+            // What is run once more has the whole time.
+            waits: match job.role {
+                RunRole::Fuzz => job.waits.clone(),
+                _ => Vec::new(),
+            },
+            prefix: session.prefix_use(state, &job),
+        };
+        let run = session.start(executor, run, &[])?;
+        session.under_way.push(UnderWay { run, job });
         if session.under_way.len() < session.slots {
             return Ok(());
         }
@@ -159,14 +211,11 @@ impl FuzzStage {
             return Ok(());
         };
         let session = &mut self.session;
-        let Some(at) = session.under_way.iter().position(|u| u.slot == ended) else {
+        let Some(at) = (session.under_way.iter()).position(|u| u.run.slot == ended) else {
             return Ok(());
         };
-        let UnderWay { slot, job, give_up } = session.under_way.remove(at);
-        session.giving_up = give_up;
-        if slot > 0 {
-            session.show_run(slot, CurrentRun::default());
-        }
+        let UnderWay { run, job } = session.under_way.remove(at);
+        session.ended(run);
         session.set_seed_run(state, &job);
         self.look_at(fuzzer, executor, state, manager, job)
     }

@@ -4,6 +4,7 @@
 use super::children::ClassKey;
 use super::energy::Alike;
 use super::pick::Pick;
+use super::reach::{self, Reach};
 use super::strata::Stratum;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -53,6 +54,11 @@ impl Retry {
             free: pick.free,
         }
     }
+
+    /// What it weighs in a draw, by the score of its seed run.
+    pub(super) fn weight(&self, score: u64) -> u64 {
+        reach::again(score, self.tries)
+    }
 }
 
 /// A seed run with its classes and which occurrences of them were taken: what is kept in memory, or parked in a file.
@@ -69,8 +75,9 @@ pub struct Entry {
     pub(super) retries: Vec<Retry>,
     /// Children that another instance is to test: not pending here.
     pub(super) put_off: Vec<Retry>,
-    /// Fault ids tested as last faults of its children.
+    /// Fault ids tested as last faults of its children, or tried in vain.
     pub(super) tested: BTreeSet<FaultId>,
+    pub(super) reach: Reach,
 }
 
 /// With so many children that wait, the faults of a seed run are worth a snapshot.

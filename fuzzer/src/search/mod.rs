@@ -18,6 +18,7 @@ pub mod queue;
 pub mod rand;
 pub mod random;
 pub mod random_points;
+pub mod reach;
 pub mod scheduler;
 pub mod score;
 pub mod shapes;
@@ -28,6 +29,7 @@ pub mod swarm;
 pub mod symmetry;
 #[cfg(test)]
 mod tests;
+pub mod waits;
 pub mod warren;
 
 pub use children::{ChildFault, ClassKey, CutForm, Drawing, Seed, SeedClasses};

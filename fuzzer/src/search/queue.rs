@@ -1,6 +1,6 @@
 //! CrashFuzz's queue of untested children, kept as class summaries: suspicious first, then weighted by score (section IV-B).
 //!
-//! Fed by the stage (`add`, `tested`, `not_injected`), asked by the scheduler (`pick`). Holds no trace and no sequence: a
+//! Fed by the stage (`add`, `tested`, `needs_no_run`, `not_injected`, `told_nothing`), asked by the scheduler (`pick`). Holds no trace and no sequence: a
 //! child is rebuilt from its seed run's file when it is taken. Every change is also noted as a [`Change`], which the campaign's
 //! journal keeps: the same changes applied to the same queue give the same queue, order included.
 
@@ -12,6 +12,7 @@ use super::entry::Retry;
 pub use super::entry::{Class, Entry, Kept};
 use super::halving;
 pub use super::pick::{POOLS, Pick, Why};
+use super::reach::Reach;
 use super::score::Averages;
 use draw::Found;
 pub use in_order::Oldest;
@@ -70,7 +71,9 @@ pub enum Change {
         from: TakenFrom,
     },
     Tested(Pick),
+    NeedsNoRun(Pick),
     NotInjected(Pick),
+    ToldNothing(Pick),
     Parked {
         entry: usize,
     },
@@ -139,6 +142,7 @@ impl Queue {
             retries: Vec::new(),
             put_off: Vec::new(),
             tested: BTreeSet::new(),
+            reach: Reach::default(),
         });
     }
 
@@ -197,8 +201,14 @@ impl Queue {
         self.done(pick);
     }
 
+    /// The child needs no run: the same sequence was tested, or it is not possible after all.
+    pub fn needs_no_run(&mut self, pick: &Pick) {
+        self.changes.push(Change::NeedsNoRun(pick.clone()));
+        self.dismiss(pick);
+    }
+
     /// A child of this seed run was taken and has no result yet.
-    fn is_out(&self, seed: u64) -> bool {
+    pub(super) fn is_out(&self, seed: u64) -> bool {
         self.running.iter().any(|(s, _)| *s == seed)
     }
 
@@ -210,6 +220,13 @@ impl Queue {
     }
 
     fn done(&mut self, pick: &Pick) {
+        if let Some(e) = self.entry_of(pick) {
+            e.reach.injected += 1;
+        }
+        self.dismiss(pick);
+    }
+
+    fn dismiss(&mut self, pick: &Pick) {
         self.came_back(pick);
         self.count_as_tested(pick);
     }
@@ -232,7 +249,26 @@ impl Queue {
     /// up. A fault id that was given up counts as tested: it would stay "new" and be preferred for ever.
     pub fn not_injected(&mut self, pick: &Pick) -> bool {
         self.changes.push(Change::NotInjected(pick.clone()));
+        self.miss(pick)
+    }
+
+    /// The child's run says nothing of it, void or given up: as [`Queue::not_injected`], but no word against its seed run.
+    pub fn told_nothing(&mut self, pick: &Pick) -> bool {
+        self.changes.push(Change::ToldNothing(pick.clone()));
         self.put_back(pick)
+    }
+
+    fn miss(&mut self, pick: &Pick) -> bool {
+        if let Some(e) = self.entry_of(pick) {
+            e.reach.missed += 1;
+            // New among its siblings no more: that pool would be left with what does not happen.
+            e.tested.insert(pick.key.fault_id());
+        }
+        self.put_back(pick)
+    }
+
+    fn entry_of(&mut self, pick: &Pick) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|e| e.seed == pick.seed)
     }
 
     fn put_back(&mut self, pick: &Pick) -> bool {
@@ -243,7 +279,7 @@ impl Queue {
             self.count_as_tested(pick);
             return true;
         }
-        if let Some(e) = self.entries.iter_mut().find(|e| e.seed == pick.seed) {
+        if let Some(e) = self.entry_of(pick) {
             e.retries.push(Retry::of(pick, tries));
         }
         false
@@ -271,7 +307,7 @@ impl Queue {
 
     fn set_aside(&mut self, pick: &Pick) {
         self.came_back(pick);
-        if let Some(e) = self.entries.iter_mut().find(|e| e.seed == pick.seed) {
+        if let Some(e) = self.entry_of(pick) {
             e.put_off.push(Retry::of(pick, pick.tries));
         }
     }
@@ -312,7 +348,11 @@ impl Queue {
                     .ok_or_else(|| format!("the queue has no child at {entry} {from:?}"))?;
             }
             Change::Tested(pick) => self.done(&pick),
+            Change::NeedsNoRun(pick) => self.dismiss(&pick),
             Change::NotInjected(pick) => {
+                self.miss(&pick);
+            }
+            Change::ToldNothing(pick) => {
                 self.put_back(&pick);
             }
             Change::Parked { entry } if entry < self.entries.len() => {

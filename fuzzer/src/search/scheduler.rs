@@ -31,15 +31,18 @@ pub enum NextRun {
 
 libafl_bolts::impl_serdeany!(NextRun);
 
+/// Rows that may be begun and not at their end: the prefixes of more would not be held until their turn (`warren_executor`, 8).
+const MAX_ROWS: usize = 6;
+
 /// Picks by a strategy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SearchScheduler {
     strategy: StrategyKind,
     parts: Parts,
     shares: Shares,
     cold_share: f64,
     in_a_row: u32,
-    row: Option<Row>,
+    rows: Vec<Row>,
 }
 
 /// Children of one seed run that are picked in a row, because they can share a prefix snapshot.
@@ -47,6 +50,8 @@ pub struct SearchScheduler {
 struct Row {
     seed: u64,
     left: u32,
+    /// No child of the seed run is out: that of the first has ended, and mostly made what the others share.
+    open: bool,
 }
 
 impl SearchScheduler {
@@ -67,24 +72,44 @@ impl SearchScheduler {
             shares,
             cold_share,
             in_a_row,
-            row: None,
+            rows: Vec::new(),
         }
     }
 
     fn pick(&mut self, queue: &mut Queue, rand: &mut impl Rand) -> Option<Pick> {
-        if let Some(row) = self.row.take()
-            && let Some(pick) = queue.pick_of(row.seed, rand)
-        {
-            let left = row.left - 1;
-            self.row = (left > 0).then_some(Row { left, ..row });
+        if let Some(pick) = self.next_in_a_row(queue, rand) {
             return Some(pick);
         }
-        let (pick, row) = queue.pick_rows(rand, self.cold_share, self.in_a_row)?;
-        self.row = row.then_some(Row {
-            seed: pick.seed,
-            left: self.in_a_row - 1,
-        });
+        let begun = |seed| self.rows.iter().any(|r| r.seed == seed);
+        let (pick, row) = queue.pick_rows(rand, self.cold_share, self.in_a_row, begun)?;
+        if row {
+            self.rows.push(Row {
+                seed: pick.seed,
+                left: self.in_a_row - 1,
+                open: false,
+            });
+        }
         Some(pick)
+    }
+
+    /// Of the rows whose first child's run has ended, the next child of the one begun first: before, a run would only wait in its slot for
+    /// what that one makes. With too many rows begun the first goes on as it is.
+    fn next_in_a_row(&mut self, queue: &mut Queue, rand: &mut impl Rand) -> Option<Pick> {
+        loop {
+            let ready = |r: &Row| r.open || !queue.is_out(r.seed);
+            let full = self.rows.len() >= MAX_ROWS;
+            let at = self.rows.iter().position(ready).or(full.then_some(0))?;
+            let row = &mut self.rows[at];
+            row.open = true;
+            row.left -= 1;
+            let pick = queue.pick_of(row.seed, rand);
+            if row.left == 0 || pick.is_none() {
+                self.rows.remove(at);
+            }
+            if pick.is_some() {
+                return pick;
+            }
+        }
     }
 
     fn turn<S: HasMetadata + HasRand>(&self, state: &mut S) -> Turn {
@@ -208,7 +233,11 @@ mod tests {
             in_a_row,
         );
         let (mut queue, mut rand) = (queue(children), XoRand::new(3));
-        let picks = std::iter::from_fn(|| scheduler.pick(&mut queue, &mut rand));
+        let picks = std::iter::from_fn(|| {
+            let pick = scheduler.pick(&mut queue, &mut rand)?;
+            queue.tested(&pick);
+            Some(pick)
+        });
         picks.take(most).map(|p| p.seed).collect()
     }
 
@@ -224,6 +253,27 @@ mod tests {
         assert!(of(2).all(|(_, n)| n % 4 == 0), "{rows:?} {last:?}");
         assert!(of(1).any(|(_, n)| *n == 1), "a cold start shares nothing");
         assert!(of(0).any(|(_, n)| *n == 1), "nor do no faults");
+    }
+
+    #[test]
+    fn a_row_goes_on_when_its_first_child_has_ended() {
+        let kind = StrategyKind::CrashFuzz;
+        let mut scheduler = SearchScheduler::new(kind, Parts::NONE, Shares::default(), 0.15, 4);
+        let (mut queue, mut rand) = (queue(300), XoRand::new(5));
+        let mut out = Vec::new();
+        // Slots side by side: what is picked has not ended when the next one is.
+        while !out.iter().any(|p: &Pick| p.seed == 2) {
+            out.push(scheduler.pick(&mut queue, &mut rand).unwrap());
+        }
+        for _ in 0..20 {
+            let other = scheduler.pick(&mut queue, &mut rand).unwrap();
+            assert_ne!(other.seed, 2, "its run would wait");
+        }
+        queue.tested(out.last().unwrap());
+        let rest: Vec<u64> = (0..3)
+            .map(|_| scheduler.pick(&mut queue, &mut rand).unwrap().seed)
+            .collect();
+        assert_eq!(rest, [2, 2, 2]);
     }
 
     #[test]

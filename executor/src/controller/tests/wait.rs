@@ -77,6 +77,32 @@ fn ways_to_miss() {
 }
 
 #[test]
+fn a_fault_may_be_waited_for_less_long_and_never_longer() {
+    // Of the second fault: how long it may take at most, and when it is given up, ms.
+    for (most, ends) in [(1_200, 1_200), (90_000, 5_000)] {
+        let mut c = start(vec![
+            at(exact(2, 1), crash(Who::Executing)),
+            at(exact(3, 1), crash(Who::Executing)),
+        ]);
+        c.wait_at_most(&[Duration::from_secs(5), Duration::from_millis(most)]);
+        let busy = |ms: u64| {
+            Seen::Tick(Watch {
+                last_event: ms * MS,
+                ..Watch::default()
+            })
+        };
+        assert!(c.on(busy(4_000), 4_000 * MS).is_empty());
+        c.on(claim(0, 2, 1, 4_000 * MS), 4_000 * MS);
+        c.on(dead(2, true), 4_000 * MS);
+        assert!(c.on(busy(3_990 + ends), (3_990 + ends) * MS).is_empty());
+        assert_eq!(
+            c.on(busy(4_010 + ends), (4_010 + ends) * MS),
+            [Action::Cancel { fault: 1 }]
+        );
+    }
+}
+
+#[test]
 fn a_claim_that_was_faster_than_the_cancel_is_served() {
     let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
     let late = Watch {

@@ -228,6 +228,6 @@ mod tests {
         bytes[7] = b'1';
         fs::write(&path, &bytes).unwrap();
         let text = Journal::open::<String>(&path, 0).unwrap_err().to_string();
-        assert!(text.contains("version 1, this program reads 6"), "{text}");
+        assert!(text.contains("version 1, this program reads 7"), "{text}");
     }
 }

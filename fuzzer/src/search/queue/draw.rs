@@ -29,23 +29,27 @@ impl Queue {
     /// children of runs that started cold, as long as there are children of both lineages. A pool is drawn by score x untried
     /// occurrences; with classes in strata, evenly over the strata that have any, then by score over classes.
     pub fn pick(&mut self, rand: &mut impl Rand, cold_share: f64) -> Option<Pick> {
-        let found = self.find(rand, cold_share)?;
+        let found = self.find(rand, cold_share, &|_| false)?;
         self.take(found)
     }
 
     /// As [`Queue::pick`], for children that are taken `in_a_row` where they can share a prefix: then `true`, and the caller takes the
     /// others by [`Queue::pick_of`]. As often as there is more than one in a row such a child is passed over, so that rows leave each
-    /// seed run, and each lineage, its share of the runs.
+    /// seed run, and each lineage, its share of the runs. One whose row has `begun` is left out while its lineage has others.
     pub fn pick_rows(
         &mut self,
         rand: &mut impl Rand,
         cold_share: f64,
         in_a_row: u32,
+        begun: impl Fn(u64) -> bool,
     ) -> Option<(Pick, bool)> {
         let passed = 1.0 / f64::from(in_a_row.max(1));
         for _ in 0..MAX_PASSED_OVER {
-            let found = self.find(rand, cold_share)?;
-            let row = in_a_row > 1 && self.entries[found.entry].shares_prefix();
+            let found = self.find(rand, cold_share, &begun)?;
+            let entry = &self.entries[found.entry];
+            // A child that is tried again makes no prefix, and there is one already where its row has begun.
+            let again = matches!(found.from, TakenFrom::Retry(_) | TakenFrom::FirstRetry);
+            let row = in_a_row > 1 && entry.shares_prefix() && !again && !begun(entry.seed);
             if !row || chance(rand, passed) {
                 return self.take(found).map(|pick| (pick, row));
             }
@@ -53,18 +57,24 @@ impl Queue {
         self.pick(rand, cold_share).map(|pick| (pick, false))
     }
 
-    /// Where the next child is; it stays there.
-    fn find(&self, rand: &mut impl Rand, cold_share: f64) -> Option<Found> {
+    /// Where the next child is; it stays there. Seed runs are left out while their lineage has others.
+    fn find(
+        &self,
+        rand: &mut impl Rand,
+        cold_share: f64,
+        left_out: &impl Fn(u64) -> bool,
+    ) -> Option<Found> {
         let pending = |cold| {
             self.entries
                 .iter()
                 .any(|e| e.cold == cold && e.pending() > 0)
         };
-        if pending(true) && pending(false) {
-            let cold = chance(rand, cold_share);
-            return self.find_among(rand, |entry| entry.cold == cold);
-        }
-        self.find_among(rand, |_| true)
+        let cold = match (pending(true), pending(false)) {
+            (true, true) => chance(rand, cold_share),
+            (cold, _) => cold,
+        };
+        self.find_among(rand, |e| e.cold == cold && !left_out(e.seed))
+            .or_else(|| self.find_among(rand, |e| e.cold == cold))
     }
 
     /// Takes one more child of this seed run; `None` when it has none in memory.
@@ -130,7 +140,7 @@ impl Queue {
         };
         self.entries
             .iter()
-            .map(|e| self.left(e.alike, score(of(e), averages)))
+            .map(|e| e.reach.left(self.left(e.alike, score(of(e), averages))))
             .collect()
     }
 
@@ -166,7 +176,7 @@ impl Queue {
             }
             for r in &e.retries {
                 if self.belongs(e, &r.class, pool) {
-                    totals[r.class.key.stratum as usize] += score;
+                    totals[r.class.key.stratum as usize] += r.weight(*score);
                 }
             }
         }
@@ -195,10 +205,11 @@ impl Queue {
             }
             for (j, r) in e.retries.iter().enumerate() {
                 if r.class.key.stratum == stratum && self.belongs(e, &r.class, pool) {
-                    if at < *score {
+                    let weight = r.weight(*score);
+                    if at < weight {
                         return found(entry, TakenFrom::Retry(j), *score);
                     }
-                    at -= score;
+                    at -= weight;
                 }
             }
         }

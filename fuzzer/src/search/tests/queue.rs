@@ -158,6 +158,88 @@ fn not_injected_is_tried_three_times_in_all() {
     assert_eq!(tries, 3 * children);
 }
 
+/// Two seed runs with the same children; those of the second do not happen, or their runs tell nothing.
+#[test]
+fn a_seed_run_whose_children_do_not_happen_is_picked_less() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
+    let picks_of_second = |back: fn(&mut Queue, &Pick) -> bool| {
+        let mut queue = Queue::default();
+        for id in [0, 1] {
+            let kept = Kept {
+                cold: true,
+                seed: id,
+                faults: 0,
+                time_ms: 2000,
+                coverage: 30,
+                alike: None,
+            };
+            queue.add(kept, &classes, |_| false);
+        }
+        let mut rand = XoRand::new(11);
+        // So many are picked before no fault id is new any more.
+        let seeds: Vec<u64> = (0..28)
+            .map(|_| {
+                let p = queue.pick(&mut rand, 1.0).unwrap();
+                match p.seed {
+                    0 => queue.tested(&p),
+                    _ => _ = back(&mut queue, &p),
+                }
+                p.seed
+            })
+            .collect();
+        let mut same = Queue::default();
+        for change in queue.take_changes() {
+            same.apply(change).unwrap();
+        }
+        assert!(same == queue, "the changes make the same queue");
+        seeds.into_iter().filter(|s| *s == 1).count()
+    };
+    let missed = picks_of_second(Queue::not_injected);
+    let void = picks_of_second(Queue::told_nothing);
+    assert!((1..8).contains(&missed), "{missed} of 28");
+    assert!(void > 8, "{void} of 28");
+}
+
+/// A child that waits for its next try weighs something only where its seed run does.
+#[test]
+fn a_draw_among_some_seed_runs_takes_no_others_next_try() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
+    let mut queue = Queue::default();
+    for (id, cold) in [(0, false), (1, true)] {
+        let kept = Kept {
+            cold,
+            seed: id,
+            faults: 0,
+            time_ms: 2000,
+            coverage: 30,
+            alike: None,
+        };
+        queue.add(kept, &classes, |_| false);
+    }
+    let mut rand = XoRand::new(12);
+    while let Some(p) = queue.pick_of(0, &mut rand) {
+        assert_eq!(p.seed, 0);
+        // Of one seed run nothing is left but next tries, whose fault ids are still new.
+        if p.tries == 0 {
+            queue.not_injected(&p);
+        }
+    }
+    assert!(queue.pick_of(0, &mut rand).is_none());
+    let (mut queue, mut cold) = (queue, 0);
+    while let Some(p) = queue.pick_of(1, &mut rand) {
+        assert_eq!(p.seed, 1);
+        queue.tested(&p);
+        cold += 1;
+    }
+    assert_eq!(cold, all(&classes).len());
+}
+
 #[test]
 fn the_same_seed_picks_the_same_children() {
     let picks = |s| {
