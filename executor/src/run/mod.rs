@@ -305,6 +305,11 @@ impl Runner {
             Flow::new(drive, &mut product).run(sequence, begins_at)
         });
         void_if_lost(made, slot.lost(), &mut product.record)?;
+        if let Some(Restored::Prefix(prefix, _)) = &restored {
+            let record = &product.record;
+            let well = !record.timed_out && record.not_stable.is_none();
+            snapshots::prefix::ended(self, prefix, well);
+        }
         if product.coverage.iter().any(|b| *b != 0) {
             self.map_fills.store(true, Ordering::Relaxed);
         }

@@ -28,6 +28,7 @@ const WAIT_TURN: Duration = Duration::from_millis(20);
 /// A dumped run.
 #[derive(Debug)]
 pub(in crate::run) struct Prefix {
+    key: Key,
     snapshot: Snapshot,
     pub midway: Midway,
     served: AtomicU32,
@@ -68,7 +69,7 @@ fn shared(sequence: &FaultSequence) -> usize {
 enum State {
     /// A run makes it just now.
     Making,
-    /// It has failed so often since one was last restored.
+    /// It has failed so often since a run from one last ended well.
     There(Arc<Prefix>, u32),
     /// So often in a row, the last time then.
     Failed(u32, Instant),
@@ -133,14 +134,16 @@ impl Prefixes {
         prefix
     }
 
-    /// Whether a run went on from this one. Another run may have made a new one by now.
-    fn restored(&mut self, key: &Key, prefix: &Arc<Prefix>, worked: bool) {
-        let entry = self.0.iter_mut().find(|(k, _)| k == key);
+    /// Whether a run from this one ended well: it could be restored, did not hang, and its cluster became stable. A run that did not may have hung by
+    /// its own last fault; but where it is the schedule that was dumped, all that follow would hang too, each for its whole limit. Another run may
+    /// have made a new one by now.
+    fn ended(&mut self, prefix: &Arc<Prefix>, well: bool) {
+        let entry = self.0.iter_mut().find(|(k, _)| *k == prefix.key);
         if let Some((_, state)) = entry
             && let State::There(held, failures) = state
             && Arc::ptr_eq(held, prefix)
         {
-            match worked {
+            match well {
                 true => *failures = 0,
                 false => *state = State::Failed(*failures + 1, Instant::now()),
             }
@@ -255,9 +258,9 @@ pub(in crate::run) fn begin(
     let began = Instant::now();
     let rules = &prefix.midway.rules;
     let restored = restore(&prefix.snapshot, rules, runner.slot_config(), Then::Run);
-    let worked = restored.is_ok();
-    let prefixes = &mut runner.snapshots().prefixes;
-    prefixes.restored(&key, &prefix, worked);
+    if restored.is_err() {
+        ended(runner, &prefix, false);
+    }
     Some(restored.map(|(slot, processes)| {
         prefix.served.fetch_add(1, Ordering::Relaxed);
         BegunMidway {
@@ -267,6 +270,11 @@ pub(in crate::run) fn begin(
             began,
         }
     }))
+}
+
+/// A run that began so has ended: well, or it hung, or its cluster never became stable.
+pub(in crate::run) fn ended(runner: &Runner, prefix: &Arc<Prefix>, well: bool) {
+    runner.snapshots().prefixes.ended(prefix, well);
 }
 
 /// The prefix of a key, made now if it is to be, or waited for if another run makes it: two of them would cost more than the wait.
@@ -315,7 +323,7 @@ fn make_for(
         done: false,
     };
     let made = folder.and_then(|folder| {
-        let made = make_prefix(runner, &from, &folder, sequence, options);
+        let made = make_prefix(runner, key, &from, &folder, sequence, options);
         if made.is_err() {
             // What cannot be removed is gone with the keeper.
             let _ = std::fs::remove_dir_all(&folder);
@@ -335,6 +343,7 @@ fn make_for(
 
 fn make_prefix(
     runner: &Runner,
+    key: &Key,
     from: &Snapshot,
     folder: &Path,
     sequence: &FaultSequence,
@@ -365,6 +374,7 @@ fn make_prefix(
     slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
     midway.met = met(&folder.join("shm"), runner, &midway);
     Ok(Prefix {
+        key: key.clone(),
         snapshot,
         midway,
         served: AtomicU32::new(0),

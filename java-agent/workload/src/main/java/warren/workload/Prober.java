@@ -7,7 +7,8 @@ import java.util.concurrent.locks.LockSupport;
  * little while: the reads that the rejoin rule judges. One thread watches, one per reboot knocks.
  */
 final class Prober {
-    private static final long KNOCK_NS = 5_000_000L;
+    /** Each knock costs the server and this process some 0.3 ms of CPU, and a run has several reboots. */
+    private static final long KNOCK_NS = 10_000_000L;
     private static final long READ_NS = 300_000_000L;
     private static final long LIMIT_NS = 30_000_000_000L;
     private static final int OPEN_MS = 1000;
