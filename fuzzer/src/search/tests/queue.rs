@@ -2,24 +2,25 @@
 
 use super::*;
 
+/// A run without faults, as the queue knows it.
+fn kept(seed: u64, cold: bool) -> Kept {
+    Kept {
+        cold,
+        seed,
+        faults: 0,
+        time_ms: 2000,
+        coverage: 30,
+        alike: None,
+    }
+}
+
 fn queue_of(sim: &Sim) -> (Queue, u64) {
     let shape = sim.shape();
     let product = sim.run(&FaultSequence::empty("sim"));
     let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
     let children = all(&classes).len() as u64;
     let mut queue = Queue::default();
-    queue.add(
-        Kept {
-            cold: true,
-            seed: 0,
-            faults: 0,
-            time_ms: 2000,
-            coverage: 30,
-            alike: None,
-        },
-        &classes,
-        |_| false,
-    );
+    queue.add(kept(0, true), &classes, |_| false);
     (queue, children)
 }
 
@@ -111,22 +112,14 @@ fn recovery_comes_second_and_siblings_third() {
     let product = sim.run(&FaultSequence::empty("sim"));
     let classes = seed(&product).classes(&drawing(&shape, set("crash")));
     let special = classes.keys().next().unwrap().stack;
-    let kept = |seed| Kept {
-        cold: true,
-        seed,
-        faults: 0,
-        time_ms: 2000,
-        coverage: 30,
-        alike: None,
-    };
     let mut queue = Queue::default();
     // Everything was tested once through another seed run.
-    queue.add(kept(0), &classes, |_| false);
+    queue.add(kept(0, true), &classes, |_| false);
     let mut rand = XoRand::new(3);
     while let Some(p) = queue.pick(&mut rand, 1.0) {
         queue.tested(&p);
     }
-    queue.add(kept(1), &classes, |s| s == special);
+    queue.add(kept(1, true), &classes, |s| s == special);
     let mut why = Vec::new();
     while let Some(p) = queue.pick(&mut rand, 1.0) {
         if p.why == Why::Recovery {
@@ -168,15 +161,7 @@ fn a_seed_run_whose_children_do_not_happen_is_picked_less() {
     let picks_of_second = |back: fn(&mut Queue, &Pick) -> bool| {
         let mut queue = Queue::default();
         for id in [0, 1] {
-            let kept = Kept {
-                cold: true,
-                seed: id,
-                faults: 0,
-                time_ms: 2000,
-                coverage: 30,
-                alike: None,
-            };
-            queue.add(kept, &classes, |_| false);
+            queue.add(kept(id, true), &classes, |_| false);
         }
         let mut rand = XoRand::new(11);
         // So many are picked before no fault id is new any more.
@@ -212,15 +197,7 @@ fn a_draw_among_some_seed_runs_takes_no_others_next_try() {
     let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
     let mut queue = Queue::default();
     for (id, cold) in [(0, false), (1, true)] {
-        let kept = Kept {
-            cold,
-            seed: id,
-            faults: 0,
-            time_ms: 2000,
-            coverage: 30,
-            alike: None,
-        };
-        queue.add(kept, &classes, |_| false);
+        queue.add(kept(id, cold), &classes, |_| false);
     }
     let mut rand = XoRand::new(12);
     while let Some(p) = queue.pick_of(0, &mut rand) {
@@ -280,15 +257,7 @@ fn a_share_of_the_picks_starts_cold_while_there_are_both() {
     for share in [0.0, 0.15, 1.0] {
         let mut queue = Queue::default();
         for (id, cold) in [(0, true), (1, false), (2, false)] {
-            let kept = Kept {
-                cold,
-                seed: id,
-                faults: 0,
-                time_ms: 1000,
-                coverage: 100,
-                alike: None,
-            };
-            queue.add(kept, &classes, |_| false);
+            queue.add(kept(id, cold), &classes, |_| false);
         }
         let mut rand = XoRand::new(9);
         let picks: Vec<u64> = (0..300)
