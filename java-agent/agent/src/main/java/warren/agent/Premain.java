@@ -2,9 +2,10 @@ package warren.agent;
 
 import java.io.File;
 import java.lang.instrument.Instrumentation;
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.util.Collections;
+import java.util.Map;
+import java.util.Set;
 import warren.runtime.Build;
 import warren.runtime.Conf;
 import warren.runtime.Control;
@@ -43,6 +44,8 @@ public final class Premain {
         }
         File file = new File(args.substring(0, comma));
         Conf conf = Conf.read(file);
+        boolean java8 = System.getProperty("java.specification.version").startsWith("1.");
+        boolean fast = !java8 && openStacks(inst) && Control.backtrace();
         boolean ahead = Park.asked() && allInstrumented(conf);
         String missing = null;
         if (ahead) {
@@ -65,19 +68,31 @@ public final class Premain {
         } else if (conf.dump != null) {
             inst.addTransformer(new Dumper(conf), false);
         }
-        Control.backtrace(backtrace());
+        if (!fast && !java8) {
+            Link.warn("stacks are recognised by their elements, which costs several times more: Throwable.backtrace cannot be read in Java "
+                    + System.getProperty("java.version"));
+        }
         Control.enable();
         Link.set(Link.AGENT_STATE, HOOKED);
     }
 
-    /** The getter of Throwable.backtrace ({@code Add-Opens} of our manifest allows it), or null. */
-    private static MethodHandle backtrace() {
+    /**
+     * Opens java.lang to the runtime's module, that of the boot class path, and to no other: the target's own reflection finds what it
+     * finds without us. A manifest's {@code Add-Opens} would do nothing: it counts in the main jar only. By reflection: not in Java 8.
+     *
+     * @return false where that is not possible
+     */
+    private static boolean openStacks(Instrumentation inst) {
         try {
-            Field field = Throwable.class.getDeclaredField("backtrace");
-            field.setAccessible(true);
-            return MethodHandles.lookup().unreflectGetter(field);
+            Class<?> module = Class.forName("java.lang.Module");
+            Method of = Class.class.getMethod("getModule");
+            Map<String, Set<Object>> opened = Collections.singletonMap("java.lang", Collections.singleton(of.invoke(Link.class)));
+            Instrumentation.class.getMethod("redefineModule", module, Set.class, Map.class, Map.class, Set.class, Map.class)
+                    .invoke(inst, of.invoke(Throwable.class), Collections.emptySet(), Collections.emptyMap(), opened,
+                            Collections.emptySet(), Collections.emptyMap());
+            return true;
         } catch (ReflectiveOperationException | RuntimeException e) {
-            return null; // Java 8 hides the field: stacks are then recognised by their elements
+            return false;
         }
     }
 

@@ -4,9 +4,9 @@ package warren.runtime;
 public final class Control {
     private Control() {}
 
-    /** Gives the way to Throwable.backtrace, which only premain may open: {@code (Throwable)Object}, or null. */
-    public static void backtrace(java.lang.invoke.MethodHandle getter) {
-        Walker.start(getter);
+    /** Takes the raw backtrace of exceptions into use; premain has opened java.lang to this package's module. @return whether it is to be had */
+    public static boolean backtrace() {
+        return Walker.start();
     }
 
     public static void enable() {
