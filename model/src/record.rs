@@ -155,7 +155,7 @@ pub struct LogMark {
 }
 
 /// A run that went on from where another one had come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FromPrefix {
     /// Its first so many faults had happened there.
     pub faults: usize,
@@ -199,6 +199,20 @@ impl RunProduct {
     #[must_use]
     pub fn complete(&self) -> bool {
         self.record.not_injected.is_none()
+    }
+
+    /// What of it did not happen in this run itself but in one that was dumped, a line each; for people.
+    #[must_use]
+    pub fn spared(&self) -> Vec<String> {
+        let prefix = self.from_prefix.map(|p| {
+            format!(
+                "begun where another run was dumped after fault {}: {} ms spared",
+                p.faults, p.spared_ms
+            )
+        });
+        let parked = (self.unparked > 0)
+            .then(|| format!("{} starts of nodes went on from parked JVMs", self.unparked));
+        prefix.into_iter().chain(parked).collect()
     }
 
     /// Sets [`RunProduct::cold`]. As each of these three it warns of it in the record, which is for people only.

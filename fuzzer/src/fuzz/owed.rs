@@ -11,7 +11,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use warren_model::{
-    Failure, HistoryEvent, Judgement, LogMark, NodeName, Observation, RunProduct, RunRecord, Trace,
+    Failure, FromPrefix, HistoryEvent, Judgement, LogMark, NodeName, Observation, RunProduct,
+    RunRecord, Trace,
 };
 
 /// A failing run, before replays overwrite the observers.
@@ -53,6 +54,11 @@ struct Stored<'a> {
     log_marks: Cow<'a, [LogMark]>,
     broken_lines: Cow<'a, [String]>,
     collected: Cow<'a, [(String, Vec<u8>)]>,
+    /// These two are not in files of older versions.
+    #[serde(default)]
+    from_prefix: Option<FromPrefix>,
+    #[serde(default)]
+    unparked: u32,
 }
 
 fn path(root: &Path) -> PathBuf {
@@ -86,6 +92,8 @@ pub fn write(root: &Path, seen: &Seen) -> Result<(), FuzzError> {
         log_marks: Cow::Borrowed(&p.log_marks),
         broken_lines: Cow::Borrowed(&p.broken_lines),
         collected: Cow::Borrowed(&p.collected),
+        from_prefix: p.from_prefix,
+        unparked: p.unparked,
     };
     let json = serde_json::to_vec(&stored).map_err(|e| format(e.to_string()))?;
     let packed = zstd::encode_all(&json[..], 3).map_err(|e| format(e.to_string()))?;
@@ -126,6 +134,8 @@ pub fn read(root: &Path) -> Result<Seen, FuzzError> {
             log_marks: s.log_marks.into_owned(),
             broken_lines: s.broken_lines.into_owned(),
             collected: s.collected.into_owned(),
+            from_prefix: s.from_prefix,
+            unparked: s.unparked,
             ..RunProduct::default()
         },
         judgement: s.judgement.into_owned(),
@@ -160,6 +170,11 @@ mod tests {
         product.coverage = Vec::new();
         product.logs.insert("n1".into(), "line\n".into());
         product.collected.push(("n1/epoch".into(), vec![7, 0, 255]));
+        product.unparked = 2;
+        product.from_prefix = Some(FromPrefix {
+            faults: 1,
+            spared_ms: 9,
+        });
         product.log_marks.push(LogMark {
             at: LogMoment::Phase(Phase::Test),
             t_ns: 5,

@@ -151,19 +151,8 @@ pub fn run_text(head: &str, outcome: Outcome, p: &RunProduct, j: &Judgement) -> 
         r.injected.len(),
     );
     let _ = writeln!(out, "  times: {}", times(&r.times));
-    if let Some(from) = p.from_prefix {
-        let _ = writeln!(
-            out,
-            "  begun where another run was dumped after fault {}: {} ms spared",
-            from.faults, from.spared_ms
-        );
-    }
-    if p.unparked > 0 {
-        let _ = writeln!(
-            out,
-            "  {} starts of nodes went on from parked JVMs",
-            p.unparked
-        );
+    for line in p.spared() {
+        let _ = writeln!(out, "  {line}");
     }
     for i in &r.injected {
         let _ = writeln!(

@@ -204,6 +204,9 @@ fn evidence(text: &FindingText, product: &RunProduct, judgement: &Judgement) -> 
         record.sequence.as_ref().map_or(0, |s| s.faults.len()),
         record.injected.len(),
     );
+    for line in product.spared() {
+        let _ = writeln!(out, "{line}");
+    }
     for f in &judgement.failures {
         let _ = writeln!(out, "\n{}", headline(f));
         for line in &f.evidence {
@@ -274,6 +277,7 @@ mod tests {
         let child = s.child(&d, 40, ChildFault::Crash).unwrap();
         let mut product = sim.run(&child);
         product.logs.insert("n1".into(), "a log line\n".into());
+        product.unparked = 2;
         product
             .collected
             .push(("../../n1/data/epoch".into(), b"7".to_vec()));
@@ -360,6 +364,7 @@ mod tests {
             "warren replay f -n 5",
             "x=1 on n1",
             "after 61 s",
+            "2 starts of nodes went on from parked JVMs",
             "replicas (safety, healed) at n1, leader",
         ] {
             assert!(e.contains(part), "{part} not in {e}");
