@@ -1,7 +1,7 @@
 //! A failing run: is it a finding? Safety stands at once and is replayed for its rate; a liveness failure must show again in 2 of 3
 //! replays; a hang was repeated by the stage already. What stands is saved: crashes/ or hangs/, findings/<nnnnnn>/. A liveness
-//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed. A known bug (`known-bugs.toml`) is saved once, counted
-//! and no news; what only has the signature of one is a finding beside it.
+//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed. A known bug (`known-bugs.toml`) is saved once, counted,
+//! not replayed and no news; what only has the signature of one is a finding beside it.
 //!
 //! A failing run is first written down as owed (`owe`), then decided on step by step (`decide`), each step with its record in the
 //! journal: a campaign that is resumed goes on with the step that was cut off.
@@ -29,6 +29,9 @@ use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, R
 pub(super) const REPLAYS: u32 = 3;
 /// Replays in which a liveness failure must show again.
 const NEEDED: u32 = 2;
+/// What the story of a known bug says in place of a rate.
+const KNOWN_RATE: &str =
+    "not replayed: a known bug, by its signature and its lines of a node's log";
 
 /// The run in the observers failed and is to be saved: it is written down. The next record says so.
 ///
@@ -139,6 +142,11 @@ where
             }
             return settled(session, state);
         }
+    }
+    if owed.stood.is_none() && session.known_as(seen).is_some() {
+        // Its number upstream says more than a rate would, and replays would keep the machine from looking for others.
+        stand(session, state, seen, 0, 0, Some(KNOWN_RATE))?;
+        return settled(session, state);
     }
     match seen.failure.kind {
         FailureKind::Hang => {

@@ -110,7 +110,9 @@ fn told(s: &Snapshot, f: &KeptFinding, story: Option<&Story>, p: Palette) -> Vec
         ])
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let k_of_n = if f.n == 0 && f.kind == "safety" {
+    let k_of_n = if f.n == 0 && s.known.contains_key(&f.number) {
+        "not replayed: a known bug".to_owned()
+    } else if f.n == 0 && f.kind == "safety" {
         "not replayed yet: stands by its evidence".to_owned()
     } else if f.n == 0 {
         "not confirmed: its replays were cut short".to_owned()

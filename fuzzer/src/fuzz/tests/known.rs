@@ -58,7 +58,14 @@ fn a_known_bug_is_saved_once_and_is_no_news() {
         evidence.contains("\nknown: SIM-1 (entry lost)\n"),
         "{evidence}"
     );
-    assert!(stat(f, "finding_000000").ends_with("3/3"));
+    // Nor replayed.
+    assert!(stat(f, "finding_000000").ends_with("0/0"));
+    assert!(
+        evidence.contains("\nconfirmed: not replayed: a known bug"),
+        "{evidence}"
+    );
+    let runs = std::fs::read_to_string(f.join("runs.jsonl")).unwrap();
+    assert!(!runs.contains("\"role\":\"confirm\""), "{runs}");
 
     // It does not end a campaign that waits for news, and is known again when it goes on.
     let mut o = options(dir.path(), StrategyKind::CrashFuzz, 1, 160);
