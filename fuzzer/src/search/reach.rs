@@ -24,6 +24,14 @@ impl Reach {
         let left = score * (injected + 1) / (injected + missed + 1);
         left.max(score / LEAST).max(1)
     }
+
+    /// The part of a score that is left: how often a child is taken when a pool has drawn it. By its weight alone a pool would end up with
+    /// the children of seed runs in vain, which stay in it because they do not happen.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        const WHOLE: u64 = 1 << 20;
+        self.left(WHOLE) as f64 / WHOLE as f64
+    }
 }
 
 /// The weight of a child that was tried in vain so many times: a quarter for each, at least 1. Of a seed run that is left out of a draw

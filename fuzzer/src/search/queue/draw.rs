@@ -5,6 +5,7 @@ use super::{Entry, POOLS, Pick, Queue, TakenFrom, Why};
 use crate::search::energy::{self, Alike};
 use crate::search::entry::Class;
 use crate::search::rand::{below, chance};
+use crate::search::reach::Reach;
 use crate::search::score::{ScoreInput, score};
 use crate::search::strata::Stratum;
 use libafl_bolts::rands::Rand;
@@ -73,13 +74,13 @@ impl Queue {
             (true, true) => chance(rand, cold_share),
             (cold, _) => cold,
         };
-        self.find_among(rand, |e| e.cold == cold && !left_out(e.seed))
-            .or_else(|| self.find_among(rand, |e| e.cold == cold))
+        self.find_among(rand, |e| e.cold == cold && !left_out(e.seed), Reach::share)
+            .or_else(|| self.find_among(rand, |e| e.cold == cold, Reach::share))
     }
 
     /// Takes one more child of this seed run; `None` when it has none in memory.
     pub fn pick_of(&mut self, seed: u64, rand: &mut impl Rand) -> Option<Pick> {
-        let found = self.find_among(rand, |entry| entry.seed == seed)?;
+        let found = self.find_among(rand, |entry| entry.seed == seed, |_| 1.0)?;
         self.take(found)
     }
 
@@ -90,7 +91,13 @@ impl Queue {
         entry.is_some_and(Entry::shares_prefix)
     }
 
-    fn find_among(&self, rand: &mut impl Rand, among: impl Fn(&Entry) -> bool) -> Option<Found> {
+    /// `share`: how often the children of a seed run are taken when one of the [`POOLS`] has drawn one; else the next pool is asked.
+    fn find_among(
+        &self,
+        rand: &mut impl Rand,
+        among: impl Fn(&Entry) -> bool,
+        share: impl Fn(Reach) -> f64,
+    ) -> Option<Found> {
         let mut scores = self.scores();
         for (score, entry) in scores.iter_mut().zip(&self.entries) {
             // Without weight it is in no pool.
@@ -100,8 +107,13 @@ impl Queue {
         }
         for (why, probability) in POOLS {
             let totals = self.weigh(why, &scores);
-            if totals.iter().any(|t| *t > 0) && chance(rand, probability) {
-                return self.draw(why, &scores, totals, rand);
+            if totals.iter().all(|t| *t == 0) || !chance(rand, probability) {
+                continue;
+            }
+            let found = self.draw(why, &scores, totals, rand);
+            let taken = |f: &Found| share(self.entries[f.entry].reach);
+            if found.as_ref().is_some_and(|f| chance(rand, taken(f))) {
+                return found;
             }
         }
         let totals = self.weigh(Why::Any, &scores);

@@ -188,6 +188,42 @@ fn a_seed_run_whose_children_do_not_happen_is_picked_less() {
     assert!(void > 8, "{void} of 28");
 }
 
+/// All that is new are children of a seed run in vain; those of another happen, and their fault ids were tested long ago.
+#[test]
+fn what_is_new_because_it_does_not_happen_is_left_for_what_does() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let of = |kinds| seed(&product).classes(&drawing(&shape, set(kinds)));
+    let (crashes, all) = (of("crash"), of("crash,partition"));
+    let mut queue = Queue::default();
+    queue.add(kept(0, true), &crashes, |_| false);
+    queue.know(crashes.keys().map(|k| k.fault_id()).collect());
+    queue.add(kept(1, true), &all, |_| false);
+    let mut rand = XoRand::new(13);
+    let picks: Vec<Pick> = (0..60)
+        .map_while(|_| {
+            let p = queue.pick(&mut rand, 1.0)?;
+            match p.seed {
+                0 => queue.tested(&p),
+                _ => _ = queue.not_injected(&p),
+            }
+            Some(p)
+        })
+        .collect();
+    assert_eq!(picks[0].why, Why::NewFaultId);
+    let in_vain = picks.iter().filter(|p| p.seed == 1).count();
+    let new = |p: &&Pick| p.why == Why::NewFaultId;
+    let still_new = picks[20..].iter().filter(new).count();
+    assert!((1..30).contains(&in_vain), "{in_vain} of {}", picks.len());
+    // Nothing is left out.
+    assert!(
+        (1..20).contains(&still_new),
+        "{still_new} of {}",
+        picks.len()
+    );
+}
+
 /// A child that waits for its next try weighs something only where its seed run does.
 #[test]
 fn a_draw_among_some_seed_runs_takes_no_others_next_try() {
