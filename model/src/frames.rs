@@ -16,7 +16,8 @@ pub fn frames_match(globs: &[String], frames: &[String]) -> bool {
 }
 
 /// `*` = any run of characters.
-fn glob(pattern: &str, text: &str) -> bool {
+#[must_use]
+pub fn glob(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {

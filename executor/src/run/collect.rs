@@ -5,7 +5,7 @@ use super::cuts::CutEnded;
 use super::drive::{Drive, KillMade};
 use crate::link::{NodeReading, Word, merge_trace};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path};
+use std::path::Path;
 use warren_model::{
     FaultSequence, HistoryEvent, Injected, KillLatency, LogMark, NodeName, Observation, RunProduct,
     Trace,
@@ -71,18 +71,10 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
             text.push_str(&String::from_utf8_lossy(kept));
         }
         product.logs.insert(n.name.clone(), text);
-        for file in &target.collect {
-            let inside = Path::new(file)
-                .components()
-                .all(|c| matches!(c, Component::Normal(_)));
-            if let Some(bytes) = inside
-                .then(|| std::fs::read(n.dir.join(file)).ok())
-                .flatten()
-            {
-                product
-                    .collected
-                    .push((format!("{}/{file}", n.name), bytes));
-            }
+        for (file, bytes) in super::collected::read(&n.dir, &target.collect) {
+            product
+                .collected
+                .push((format!("{}/{file}", n.name), bytes));
         }
     }
     product

@@ -8,6 +8,7 @@ mod background;
 mod boot;
 mod cluster;
 mod collect;
+mod collected;
 mod commands;
 mod cuts;
 mod drive;

@@ -1,0 +1,155 @@
+//! Files of `[collect]`, read from the nodes' folders once all processes are dead: what a finding's reader wants to look into himself,
+//! transaction logs and snapshots above all. Called by collection; refuses whatever lies outside a node's folder.
+//!
+//! Bounded: systems preallocate logs (ZooKeeper 64 MiB of zeros), and this is read after every run.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Component, Path};
+use std::time::SystemTime;
+use warren_model::frames::glob;
+
+/// Most of one file, bytes from its start; of a longer one the zeros that its part ends with go too.
+const FILE_MAX: usize = 1 << 20;
+/// Most of one node in all; the files changed last come first.
+const NODE_MAX: usize = 8 << 20;
+
+/// The files of a node that the patterns name: (path below its folder, content), in the order of the patterns and their names. A pattern is
+/// a relative path whose last part may have `*`. What cannot be read is not there.
+pub(super) fn read(node: &Path, patterns: &[String]) -> Vec<(String, Vec<u8>)> {
+    let mut found: Vec<(String, SystemTime)> = Vec::new();
+    for pattern in patterns {
+        for name in matching(node, pattern) {
+            let changed = fs::symlink_metadata(node.join(&name))
+                .ok()
+                .filter(fs::Metadata::is_file)
+                .and_then(|m| m.modified().ok());
+            if let Some(changed) = changed
+                && found.iter().all(|(n, _)| *n != name)
+            {
+                found.push((name, changed));
+            }
+        }
+    }
+    let mut newest: Vec<usize> = (0..found.len()).collect();
+    newest.sort_by_key(|i| std::cmp::Reverse(found[*i].1));
+    let mut room = NODE_MAX;
+    let mut read: Vec<(usize, Vec<u8>)> = Vec::new();
+    for i in newest {
+        if let Ok(bytes) = start_of(&node.join(&found[i].0))
+            && bytes.len() <= room
+        {
+            room -= bytes.len();
+            read.push((i, bytes));
+        }
+    }
+    read.sort_by_key(|(i, _)| *i);
+    read.into_iter()
+        .map(|(i, bytes)| (std::mem::take(&mut found[i].0), bytes))
+        .collect()
+}
+
+/// Names of files below `node` that a pattern may mean, sorted.
+fn matching(node: &Path, pattern: &str) -> Vec<String> {
+    let path = Path::new(pattern);
+    if !path.components().all(|c| matches!(c, Component::Normal(_))) {
+        return Vec::new();
+    }
+    let (folder, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+    if !last.contains('*') {
+        return vec![pattern.to_owned()];
+    }
+    let Ok(entries) = fs::read_dir(node.join(folder)) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .filter(|name| glob(last, name))
+        .map(|name| match folder {
+            "" => name,
+            _ => format!("{folder}/{name}"),
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// A file, or its first [`FILE_MAX`] bytes.
+fn start_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    let longer = file.metadata()?.len() > FILE_MAX as u64;
+    file.take(FILE_MAX as u64).read_to_end(&mut bytes)?;
+    if longer {
+        let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+        bytes.truncate(end);
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(read: &[(String, Vec<u8>)]) -> Vec<&str> {
+        read.iter().map(|(n, _)| n.as_str()).collect()
+    }
+
+    #[test]
+    fn patterns_name_files_below_the_node() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = dir.path().join("n1");
+        fs::create_dir_all(node.join("data/v2/sub")).unwrap();
+        for name in ["data/v2/log.2", "data/v2/log.1", "data/v2/epoch", "top.log"] {
+            fs::write(node.join(name), name).unwrap();
+        }
+        fs::write(dir.path().join("secret"), "x").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), node.join("data/v2/log.9")).unwrap();
+        for (patterns, want) in [
+            (
+                &["data/v2/log.*"][..],
+                &["data/v2/log.1", "data/v2/log.2"][..],
+            ),
+            (
+                &["data/v2/epoch", "data/v2/*o*"],
+                &["data/v2/epoch", "data/v2/log.1", "data/v2/log.2"],
+            ),
+            (&["*.log"], &["top.log"]),
+            (&["data/v2", "data/v2/s*", "gone", "gone/*"], &[]),
+            (&["../secret", "/etc/hostname", "data/../../secret"], &[]),
+        ] {
+            let patterns: Vec<String> = patterns.iter().map(|p| (*p).to_owned()).collect();
+            let read = read(&node, &patterns);
+            assert_eq!(names(&read), want, "{patterns:?}");
+            assert!(read.iter().all(|(n, bytes)| n.as_bytes() == &bytes[..]));
+        }
+    }
+
+    #[test]
+    fn long_files_are_cut_and_the_newest_have_the_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = File::create(dir.path().join("log.0")).unwrap();
+        long.set_len(64 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&long, b"head", 0).unwrap();
+        fs::write(dir.path().join("log.1"), [0u8; 100]).unwrap();
+        let log = ["log.*".to_owned()];
+        let first = read(dir.path(), &log);
+        assert_eq!(first[0], ("log.0".to_owned(), b"head".to_vec()));
+        assert_eq!(first[1].1.len(), 100, "a short file is whole");
+
+        let day = |n: u64| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n * 86400);
+        for n in 0..10 {
+            let path = dir.path().join(format!("log.{n}"));
+            fs::write(&path, vec![7; FILE_MAX]).unwrap();
+            File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_modified(day(20 - n))
+                .unwrap();
+        }
+        let read = read(dir.path(), &log);
+        let want: Vec<String> = (0..8).map(|n| format!("log.{n}")).collect();
+        assert_eq!(names(&read), want);
+    }
+}
