@@ -267,6 +267,13 @@ impl Queue {
         self.put_back(pick)
     }
 
+    /// Tries of a seed run's children that were not injected in full.
+    #[must_use]
+    pub fn missed(&self, seed: u64) -> u32 {
+        let entry = self.entries.iter().find(|e| e.seed == seed);
+        entry.map_or(0, |e| e.reach.missed)
+    }
+
     fn entry_of(&mut self, pick: &Pick) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|e| e.seed == pick.seed)
     }

@@ -25,8 +25,8 @@ impl Reach {
         left.max(score / LEAST).max(1)
     }
 
-    /// The part of a score that is left: how often a child is taken when a pool has drawn it. By its weight alone a pool would end up with
-    /// the children of seed runs in vain, which stay in it because they do not happen.
+    /// The part of a score that is left. The queue compares it with that of the others: by weight alone a pool would end up with the children
+    /// of seed runs in vain, which stay in it because they do not happen.
     #[must_use]
     pub fn share(self) -> f64 {
         const WHOLE: u64 = 1 << 20;

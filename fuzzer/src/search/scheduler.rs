@@ -52,6 +52,8 @@ struct Row {
     left: u32,
     /// No child of the seed run is out: that of the first has ended, and mostly made what the others share.
     open: bool,
+    /// So many children of the seed run had missed when the row was begun.
+    missed: u32,
 }
 
 impl SearchScheduler {
@@ -87,14 +89,17 @@ impl SearchScheduler {
                 seed: pick.seed,
                 left: self.in_a_row - 1,
                 open: false,
+                missed: queue.missed(pick.seed),
             });
         }
         Some(pick)
     }
 
     /// Of the rows whose first child's run has ended, the next child of the one begun first: before, a run would only wait in its slot for
-    /// what that one makes. With too many rows begun the first goes on as it is.
+    /// what that one makes. With too many rows begun the first goes on as it is. A row is over when a child of its seed run has missed: the
+    /// others would mostly miss too, one after the other, and the queue knows now to draw that seed run less.
     fn next_in_a_row(&mut self, queue: &mut Queue, rand: &mut impl Rand) -> Option<Pick> {
+        self.rows.retain(|r| queue.missed(r.seed) <= r.missed);
         loop {
             let ready = |r: &Row| r.open || !queue.is_out(r.seed);
             let full = self.rows.len() >= MAX_ROWS;
@@ -274,6 +279,32 @@ mod tests {
             .map(|_| scheduler.pick(&mut queue, &mut rand).unwrap().seed)
             .collect();
         assert_eq!(rest, [2, 2, 2]);
+    }
+
+    #[test]
+    fn a_row_is_over_when_a_child_has_missed() {
+        let kind = StrategyKind::CrashFuzz;
+        let mut scheduler = SearchScheduler::new(kind, Parts::NONE, Shares::default(), 0.0, 4);
+        let (mut queue, mut rand) = (queue(300), XoRand::new(5));
+        let mut rows: Vec<usize> = Vec::new();
+        let mut last = 0;
+        for _ in 0..200 {
+            let pick = scheduler.pick(&mut queue, &mut rand).unwrap();
+            match pick.seed {
+                2 if last == 2 => *rows.last_mut().unwrap() += 1,
+                2 => rows.push(1),
+                _ => {}
+            }
+            last = pick.seed;
+            match pick.seed {
+                // Every other one of the second half.
+                2 if rows.len() > 4 && rows.len() % 2 == 0 => _ = queue.not_injected(&pick),
+                _ => queue.tested(&pick),
+            }
+        }
+        assert!(rows[..4].iter().all(|n| n % 4 == 0), "{rows:?}");
+        let short = rows[4..].iter().filter(|n| **n < 4).count();
+        assert!(short > 0 && rows.len() > 8, "{rows:?}");
     }
 
     #[test]

@@ -5,7 +5,6 @@ use super::{Entry, POOLS, Pick, Queue, TakenFrom, Why};
 use crate::search::energy::{self, Alike};
 use crate::search::entry::Class;
 use crate::search::rand::{below, chance};
-use crate::search::reach::Reach;
 use crate::search::score::{ScoreInput, score};
 use crate::search::strata::Stratum;
 use libafl_bolts::rands::Rand;
@@ -74,13 +73,13 @@ impl Queue {
             (true, true) => chance(rand, cold_share),
             (cold, _) => cold,
         };
-        self.find_among(rand, |e| e.cold == cold && !left_out(e.seed), Reach::share)
-            .or_else(|| self.find_among(rand, |e| e.cold == cold, Reach::share))
+        self.find_among(rand, |e| e.cold == cold && !left_out(e.seed), true)
+            .or_else(|| self.find_among(rand, |e| e.cold == cold, true))
     }
 
     /// Takes one more child of this seed run; `None` when it has none in memory.
     pub fn pick_of(&mut self, seed: u64, rand: &mut impl Rand) -> Option<Pick> {
-        let found = self.find_among(rand, |entry| entry.seed == seed, |_| 1.0)?;
+        let found = self.find_among(rand, |entry| entry.seed == seed, false)?;
         self.take(found)
     }
 
@@ -91,12 +90,12 @@ impl Queue {
         entry.is_some_and(Entry::shares_prefix)
     }
 
-    /// `share`: how often the children of a seed run are taken when one of the [`POOLS`] has drawn one; else the next pool is asked.
+    /// `passing`: a child of a seed run that is reached less than the others is passed over, and the next pool asked.
     fn find_among(
         &self,
         rand: &mut impl Rand,
         among: impl Fn(&Entry) -> bool,
-        share: impl Fn(Reach) -> f64,
+        passing: bool,
     ) -> Option<Found> {
         let mut scores = self.scores();
         for (score, entry) in scores.iter_mut().zip(&self.entries) {
@@ -110,14 +109,27 @@ impl Queue {
             if totals.iter().all(|t| *t == 0) || !chance(rand, probability) {
                 continue;
             }
-            let found = self.draw(why, &scores, totals, rand);
-            let taken = |f: &Found| share(self.entries[f.entry].reach);
-            if found.as_ref().is_some_and(|f| chance(rand, taken(f))) {
-                return found;
+            let found = self.draw(why, &scores, totals, rand)?;
+            let reach = self.entries[found.entry].reach;
+            if !passing
+                || reach.missed == 0
+                || chance(rand, reach.share() / self.mean_share(&scores))
+            {
+                return Some(found);
             }
         }
         let totals = self.weigh(Why::Any, &scores);
         self.draw(Why::Any, &scores, totals, rand)
+    }
+
+    /// What is left of a score on average, by score x untried occurrences: how often a draw among all brings what happens.
+    fn mean_share(&self, scores: &[u64]) -> f64 {
+        let weighed = (self.entries.iter().zip(scores))
+            .map(|(e, score)| (score.saturating_mul(e.pending()) as f64, e.reach.share()));
+        let (all, left) = weighed.fold((0.0, 0.0), |(all, left), (w, share)| {
+            (all + w, left + w * share)
+        });
+        if all > 0.0 { left / all } else { 1.0 }
     }
 
     /// One of a pool, whose weight in each stratum is known; `None` when it is empty.
