@@ -60,6 +60,14 @@ struct BugText {
     log: Vec<Spanned<String>>,
 }
 
+impl KnownBug {
+    /// It is told by lines of a log, and not by its signature alone, which load may explain too.
+    #[must_use]
+    pub fn has_lines(&self) -> bool {
+        !self.log.is_empty()
+    }
+}
+
 /// As it is shown: `ZOOKEEPER-2332 (a title), fixed in 3.9.3`.
 impl fmt::Display for KnownBug {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

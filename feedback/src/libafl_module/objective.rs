@@ -45,14 +45,24 @@ impl SavedBugs {
             .is_some_and(|c| c.saved >= SAVED_EACH)
     }
 
-    /// The failure a run is to be saved for: the first that is not well saved, safety before liveness before hang. A bug that
-    /// is known well must not hide another one that fails beside it.
+    /// The failure a run is to be saved for: the first that is not well saved, safety before liveness before hang. A bug that is
+    /// known well must not hide another one that fails beside it.
     #[must_use]
     pub fn fresh<'a>(&self, judgement: &'a Judgement) -> Option<&'a Failure> {
+        self.fresh_among(judgement, |_| true)
+    }
+
+    /// As [`SavedBugs::fresh`], of some of its failures.
+    #[must_use]
+    pub fn fresh_among<'a>(
+        &self,
+        judgement: &'a Judgement,
+        among: impl Fn(&Failure) -> bool,
+    ) -> Option<&'a Failure> {
         judgement
             .failures
             .iter()
-            .filter(|f| !self.well_saved(&f.signature))
+            .filter(|f| !self.well_saved(&f.signature) && among(f))
             .min_by_key(|f| match f.kind {
                 FailureKind::Safety => 0,
                 FailureKind::Liveness => 1,

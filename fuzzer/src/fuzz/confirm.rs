@@ -16,6 +16,7 @@ use super::saved::Owed;
 use super::session::Session;
 use crate::campaign::state::hook;
 use crate::campaign::{EntryName, FindingText, KeptFinding, folder, names, write_finding};
+use crate::known::KnownBug;
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::executors::HasObservers;
@@ -48,18 +49,21 @@ where
 {
     let observers = executor.observers();
     let run = &observers.1.0;
-    let fresh = state
-        .metadata_or_insert_with(SavedBugs::default)
-        .fresh(run.judgement());
-    let Some(failure) = fresh.or_else(|| looks_known(session, run.product(), run.judgement()))
-    else {
+    let (product, judgement) = (run.product(), run.judgement());
+    let known = |f: &Failure| session.options.known.of(f, &product.logs).is_some();
+    let bugs = state.metadata_or_insert_with(SavedBugs::default);
+    // What has a number upstream must not hide a failure beside it that has none.
+    let fresh = bugs
+        .fresh_among(judgement, |f| !known(f))
+        .or_else(|| bugs.fresh(judgement));
+    let Some(failure) = fresh.or_else(|| looks_known(session, product, judgement)) else {
         return Ok(());
     };
     owed::write(
         session.folder.root(),
         &Seen {
-            product: run.product().clone(),
-            judgement: run.judgement().clone(),
+            product: product.clone(),
+            judgement: judgement.clone(),
             failure: failure.clone(),
             why: why.to_owned(),
             execs: *state.executions(),
@@ -143,7 +147,8 @@ where
             return settled(session, state);
         }
     }
-    if owed.stood.is_none() && session.known_as(seen).is_some() {
+    let hang = seen.failure.kind == FailureKind::Hang;
+    if owed.stood.is_none() && !hang && session.known_bug(seen).is_some_and(KnownBug::has_lines) {
         // Its number upstream says more than a rate would, and replays would keep the machine from looking for others.
         stand(session, state, seen, 0, 0, Some(KNOWN_RATE))?;
         return settled(session, state);
@@ -340,9 +345,12 @@ pub fn looks_known<'a>(
 
 impl Session {
     /// The known bug that a failing run shows.
+    fn known_bug(&self, seen: &Seen) -> Option<&KnownBug> {
+        self.options.known.of(&seen.failure, &seen.product.logs)
+    }
+
     fn known_as(&self, seen: &Seen) -> Option<String> {
-        let bug = self.options.known.of(&seen.failure, &seen.product.logs)?;
-        Some(bug.to_string())
+        self.known_bug(seen).map(ToString::to_string)
     }
 
     /// A finding of this signature that is this known bug, or none as it is, stands here; or another instance has one.

@@ -58,14 +58,8 @@ fn a_known_bug_is_saved_once_and_is_no_news() {
         evidence.contains("\nknown: SIM-1 (entry lost)\n"),
         "{evidence}"
     );
-    // Nor replayed.
-    assert!(stat(f, "finding_000000").ends_with("0/0"));
-    assert!(
-        evidence.contains("\nconfirmed: not replayed: a known bug"),
-        "{evidence}"
-    );
-    let runs = std::fs::read_to_string(f.join("runs.jsonl")).unwrap();
-    assert!(!runs.contains("\"role\":\"confirm\""), "{runs}");
+    // Its list has no lines to tell it by, so it is replayed.
+    assert!(stat(f, "finding_000000").ends_with("3/3"));
 
     // It does not end a campaign that waits for news, and is known again when it goes on.
     let mut o = options(dir.path(), StrategyKind::CrashFuzz, 1, 160);
@@ -117,4 +111,46 @@ fn what_looks_like_a_known_bug_is_a_finding_beside_it() {
     assert_eq!(stat(&end.folder, "known_000000"), "SIM-1 (entry lost)");
     let news = said.iter().filter(|l| l.starts_with("FINDING 000001: "));
     assert_eq!(news.count(), 1, "{said:?}");
+    // The line tells it, so it is not replayed; the other one is.
+    let story = |n: u8| {
+        let path = format!("findings/00000{n}/evidence.txt");
+        std::fs::read_to_string(end.folder.join(path)).unwrap()
+    };
+    assert!(story(0).contains("\nconfirmed: not replayed: a known bug"));
+    assert!(story(1).contains("\nconfirmed: showed again in "));
+    assert!(stat(&end.folder, "finding_000000").ends_with(" 0/0"));
+}
+
+/// Each of the first twelve runs with faults fails in two ways, and one of them is known.
+#[test]
+fn a_known_bug_hides_no_other_in_its_run() {
+    let failing = || -> Tweak {
+        let mut left = 12;
+        Box::new(move |_, input, _, product| {
+            if input.faults.is_empty() || left == 0 {
+                return;
+            }
+            left -= 1;
+            for what in ["digest", "version"] {
+                product.observations.push(Observation::Mismatch {
+                    node: "n1".into(),
+                    what: what.into(),
+                    detail: format!("planted: another {what}"),
+                });
+            }
+            product.logs.insert("n1".into(), "the line\n".into());
+        })
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (end, _) = knowing(dir.path(), KnownBugs::default(), 12, failing());
+    let signature = stat(&end.folder, "finding_000000")[..8].to_owned();
+
+    let dir = tempfile::tempdir().unwrap();
+    let (end, said) = knowing(dir.path(), list(&signature, "'^the line$'"), 30, failing());
+    let news = |l: &&String| l.starts_with("FINDING ") || l.starts_with("KNOWN ");
+    let told: Vec<&String> = said.iter().filter(news).collect();
+    assert!(told[0].starts_with("FINDING 000000: "), "{told:?}");
+    assert_ne!(stat(&end.folder, "finding_000000")[..8], signature);
+    // Its turn comes when the other was saved often enough.
+    assert!(told[1].starts_with("KNOWN 000001: SIM-1"), "{told:?}");
 }
