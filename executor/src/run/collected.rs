@@ -1,18 +1,21 @@
 //! Files of `[collect]`, read from the nodes' folders once all processes are dead: what a finding's reader wants to look into himself,
 //! transaction logs and snapshots above all. Called by collection; refuses whatever lies outside a node's folder.
 //!
-//! Bounded: systems preallocate logs (ZooKeeper 64 MiB of zeros), and this is read after every run.
+//! Bounded: systems preallocate logs (ZooKeeper 64 MiB, a hole), and this is read after every run.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 use std::time::SystemTime;
 use warren_model::frames::glob;
 
-/// Most of one file, bytes from its start; of a longer one the zeros that its part ends with go too.
-const FILE_MAX: usize = 1 << 20;
+/// Most of one file, bytes from its start.
+const FILE_MAX: u64 = 1 << 20;
 /// Most of one node in all; the files changed last come first.
 const NODE_MAX: usize = 8 << 20;
+/// [`MetadataExt::blocks`] counts in these.
+const BLOCK: u64 = 512;
 
 /// The files of a node that the patterns name: (path below its folder, content), in the order of the patterns and their names. A pattern is
 /// a relative path whose last part may have `*`. What cannot be read is not there.
@@ -74,13 +77,14 @@ fn matching(node: &Path, pattern: &str) -> Vec<String> {
     names
 }
 
-/// A file, or its first [`FILE_MAX`] bytes.
+/// A file; of one with holes or beyond [`FILE_MAX`] its first bytes, so many as it has on disk, without the zeros they end with.
 fn start_of(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
     let file = File::open(path)?;
-    let longer = file.metadata()?.len() > FILE_MAX as u64;
-    file.take(FILE_MAX as u64).read_to_end(&mut bytes)?;
-    if longer {
+    let meta = file.metadata()?;
+    let some = meta.len().min(FILE_MAX).min(meta.blocks() * BLOCK);
+    let mut bytes = Vec::with_capacity(usize::try_from(some).unwrap_or_default());
+    file.take(some).read_to_end(&mut bytes)?;
+    if some < meta.len() {
         let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
         bytes.truncate(end);
     }
@@ -140,7 +144,7 @@ mod tests {
         let day = |n: u64| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n * 86400);
         for n in 0..10 {
             let path = dir.path().join(format!("log.{n}"));
-            fs::write(&path, vec![7; FILE_MAX]).unwrap();
+            fs::write(&path, vec![7; 1 << 20]).unwrap();
             File::options()
                 .write(true)
                 .open(&path)

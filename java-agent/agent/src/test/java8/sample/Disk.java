@@ -116,6 +116,25 @@ public class Disk {
         }
     }
 
+    /** Two stacks that differ in a frame so deep that a raw backtrace holds it in its second part. */
+    private static void deep(int left, String name) throws Exception {
+        // point: create before d1.bin
+        // point: create before d2.bin
+        if (left > 0) {
+            deep(left - 1, name);
+            return;
+        }
+        new FileOutputStream(name).close();
+    }
+
+    static void underOne() throws Exception {
+        deep(40, "d1.bin");
+    }
+
+    static void underOther() throws Exception {
+        deep(40, "d2.bin");
+    }
+
     public static void main(String[] args) throws Exception {
         stream();
         random();
@@ -125,5 +144,7 @@ public class Disk {
         paths();
         logs();
         absolute();
+        underOne();
+        underOther();
     }
 }

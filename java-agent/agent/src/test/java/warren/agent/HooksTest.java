@@ -54,6 +54,7 @@ class HooksTest {
             assertEquals(expected, seen);
             assertEquals(0, slot.header(Slot.ERRORS));
             assertEquals(List.of(), slot.warnings());
+            assertEquals(2, slot.events("deep").stream().map(Slot.Event::stack).distinct().count(), "told apart below 40 frames");
             assertEquals(5, slot.events("stream").get(3).bytes());
             assertEquals(List.of(1, 2, 3), slot.events("channel").stream().filter(e -> e.kind().equals("write")).map(Slot.Event::n).toList());
         }
