@@ -17,7 +17,7 @@ use warren_model::{Shape, ids::fnv1a};
 /// A search strategy (docs/search.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StrategyKind {
-    /// The paper, faithfully.
+    /// The paper's, with partitions and with reach (docs/search.md).
     #[default]
     CrashFuzz,
     /// The same queue with parts that reach deeper (docs/search.md).

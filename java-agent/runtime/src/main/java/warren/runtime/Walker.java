@@ -34,7 +34,7 @@ final class Walker {
                 }
             }
         } catch (Throwable t) {
-            backtrace = null; // Java 8 hides the field
+            backtrace = null; // closed or gone: premain warns
         }
         return backtrace != null;
     }
