@@ -450,7 +450,8 @@ fn the_targets_of_the_repository_can_be_read() {
     }
 }
 
-/// Lines as ZooKeeper 3.6.3 wrote them in campaigns (docs/evaluation.md), but for the third, which its RateLogger writes for more than two.
+/// Lines as ZooKeeper 3.6.3 wrote them in campaigns (docs/evaluation.md), but for the third in QuorumPeer's thread and that of more than two
+/// (its RateLogger's).
 #[test]
 fn what_zookeeper_must_never_say() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/zookeeper");
@@ -467,8 +468,16 @@ fn what_zookeeper_must_never_say() {
             true,
         ),
         (
-            "2026-11-22 09:38:12,974 - WARN  [QuorumPeer[myid=1](plain=127.0.0.11:2181)(secure=disabled):DataTree] - Message:Digests are not matching. Value is Zxid. Value:7",
+            "2026-11-22 09:38:12,974 - WARN  [QuorumPeer[myid=1](plain=127.0.0.11:2181)(secure=disabled):DataTree] - Message:Digests are not matching. Value is Zxid. Value:8589934631",
+            false,
+        ),
+        (
+            "2026-11-23 08:35:21,690 - ERROR [QuorumPeer[myid=4](plain=127.0.0.14:2181)(secure=disabled):DataTree] - First digest mismatch on txn: 216172967362363392,843,8589934710,1795422781338,-11",
             true,
+        ),
+        (
+            "2026-11-23 08:33:03,170 - ERROR [main:DataTree] - First digest mismatch on txn: 216172967362363392,843,8589934710,1795422781338,-11",
+            false,
         ),
         (
             "2026-11-22 09:00:12,880 - WARN  [main:DataTree] - [73 times] Message: Digests are not matching. Value is Zxid. Last value:8589934669",
