@@ -1,6 +1,6 @@
 //! The loop that watches a run and carries out what the controller says: claims, deaths, probes in; kills, spawns, cuts out.
 //!
-//! One thread, 0.5 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
+//! One thread, 1 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
 
 use super::cluster::Cluster;
 use super::cuts::CutNow;
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use warren_model::{At, Exit, FaultKind, NodeName, Observation, Phase};
 
 /// How often HELD is looked at.
-const TURN: Duration = Duration::from_micros(500);
+const TURN: Duration = Duration::from_millis(1);
 /// The same when nobody can claim anything.
-const SLOW_TURN: Duration = Duration::from_millis(1);
+const SLOW_TURN: Duration = Duration::from_millis(2);
 /// How often the slower things are looked at.
 const TICK_NS: u64 = 5_000_000;
 const PROGRESS_NS: u64 = 100_000_000;

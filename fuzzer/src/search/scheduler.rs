@@ -43,6 +43,8 @@ pub struct SearchScheduler {
     cold_share: f64,
     in_a_row: u32,
     rows: Vec<Row>,
+    /// Runs that rows which were over early left to all others.
+    left_over: u32,
 }
 
 /// Children of one seed run that are picked in a row, because they can share a prefix snapshot.
@@ -75,6 +77,7 @@ impl SearchScheduler {
             cold_share,
             in_a_row,
             rows: Vec::new(),
+            left_over: 0,
         }
     }
 
@@ -83,7 +86,13 @@ impl SearchScheduler {
             return Some(pick);
         }
         let begun = |seed| self.rows.iter().any(|r| r.seed == seed);
-        let (pick, row) = queue.pick_rows(rand, self.cold_share, self.in_a_row, begun)?;
+        // Rows are passed over as often as they are long. What one that was over early did not take would else go to single children alone,
+        // most of which start cold.
+        let spare = self.left_over >= self.in_a_row;
+        let (pick, row) = queue.pick_rows(rand, self.cold_share, self.in_a_row, spare, begun)?;
+        if spare {
+            self.left_over -= if row { self.in_a_row } else { 1 };
+        }
         if row {
             self.rows.push(Row {
                 seed: pick.seed,
@@ -99,7 +108,10 @@ impl SearchScheduler {
     /// what that one makes. With too many rows begun the first goes on as it is. A row is over when a child of its seed run has missed: the
     /// others would mostly miss too, one after the other, and the queue knows now to draw that seed run less.
     fn next_in_a_row(&mut self, queue: &mut Queue, rand: &mut impl Rand) -> Option<Pick> {
-        self.rows.retain(|r| queue.missed(r.seed) <= r.missed);
+        let over = |r: &Row| queue.missed(r.seed) > r.missed;
+        let left = self.rows.iter().filter(|r| over(r)).map(|r| r.left);
+        self.left_over += left.sum::<u32>();
+        self.rows.retain(|r| !over(r));
         loop {
             let ready = |r: &Row| r.open || !queue.is_out(r.seed);
             let full = self.rows.len() >= MAX_ROWS;
@@ -318,6 +330,27 @@ mod tests {
             // Of rows of four there are fewer, so they scatter more.
             assert!(a.abs_diff(b) < 60, "{single:?} {rows:?}");
         }
+    }
+
+    /// Of two seed runs from a snapshot half of the children of one miss: the cold one has its share all the same.
+    #[test]
+    fn rows_that_are_over_early_leave_the_cold_lineage_its_share() {
+        let kind = StrategyKind::CrashFuzz;
+        let mut scheduler = SearchScheduler::new(kind, Parts::NONE, Shares::default(), 0.15, 4);
+        let (mut queue, mut rand) = (queue(500), XoRand::new(7));
+        let (mut cold, mut early) = (0, 0);
+        for turn in 0..600 {
+            let pick = scheduler.pick(&mut queue, &mut rand).unwrap();
+            cold += u32::from(pick.seed == 1);
+            if pick.seed == 2 && turn % 2 == 0 {
+                queue.not_injected(&pick);
+                early += 1;
+            } else {
+                queue.tested(&pick);
+            }
+        }
+        assert!(early > 50, "{early}");
+        assert!((60..130).contains(&cold), "{cold} of 600");
     }
 
     #[test]

@@ -35,22 +35,28 @@ impl Queue {
 
     /// As [`Queue::pick`], for children that are taken `in_a_row` where they can share a prefix: then `true`, and the caller takes the
     /// others by [`Queue::pick_of`]. As often as there is more than one in a row such a child is passed over, so that rows leave each
-    /// seed run, and each lineage, its share of the runs. One whose row has `begun` is left out while its lineage has others.
+    /// seed run, and each lineage, its share of the runs; not where there are runs to `spare`. One whose row has `begun` is left out while its
+    /// lineage has others.
     pub fn pick_rows(
         &mut self,
         rand: &mut impl Rand,
         cold_share: f64,
         in_a_row: u32,
+        spare: bool,
         begun: impl Fn(u64) -> bool,
     ) -> Option<(Pick, bool)> {
-        let passed = 1.0 / f64::from(in_a_row.max(1));
+        let taken = if spare {
+            1.0
+        } else {
+            1.0 / f64::from(in_a_row.max(1))
+        };
         for _ in 0..MAX_PASSED_OVER {
             let found = self.find(rand, cold_share, &begun)?;
             let entry = &self.entries[found.entry];
             // A child that is tried again makes no prefix, and there is one already where its row has begun.
             let again = matches!(found.from, TakenFrom::Retry(_) | TakenFrom::FirstRetry);
             let row = in_a_row > 1 && entry.shares_prefix() && !again && !begun(entry.seed);
-            if !row || chance(rand, passed) {
+            if !row || chance(rand, taken) {
                 return self.take(found).map(|pick| (pick, row));
             }
         }
