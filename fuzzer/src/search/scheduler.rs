@@ -310,7 +310,9 @@ mod tests {
             last = pick.seed;
             match pick.seed {
                 // Every other one of the second half.
-                2 if rows.len() > 4 && rows.len() % 2 == 0 => _ = queue.not_injected(&pick),
+                2 if rows.len() > 4 && rows.len().is_multiple_of(2) => {
+                    _ = queue.not_injected(&pick)
+                }
                 _ => queue.tested(&pick),
             }
         }
