@@ -60,7 +60,12 @@ impl Terminal {
         terminal.wait_for("process timing", 0);
         let mut found = descendants(terminal.script.id()).into_iter();
         terminal.warren = found
-            .find(|p| exe(*p).is_some_and(|e| e.ends_with("warren")))
+            // A slot's init is of the same program, and where numbers have come round it has a lower one.
+            .find(|p| {
+                let on_terminal = fs::read_link(format!("/proc/{p}/fd/0"))
+                    .is_ok_and(|f| f.starts_with("/dev/pts"));
+                on_terminal && exe(*p).is_some_and(|e| e.ends_with("warren"))
+            })
             .expect("warren runs below script");
         terminal
     }
