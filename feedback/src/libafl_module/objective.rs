@@ -49,24 +49,27 @@ impl SavedBugs {
     /// known well must not hide another one that fails beside it.
     #[must_use]
     pub fn fresh<'a>(&self, judgement: &'a Judgement) -> Option<&'a Failure> {
-        self.fresh_among(judgement, |_| true)
+        self.fresh_news(judgement, |_| false)
     }
 
-    /// As [`SavedBugs::fresh`], of some of its failures.
+    /// As [`SavedBugs::fresh`]; of those equally serious one that is not `known` upstream comes first.
     #[must_use]
-    pub fn fresh_among<'a>(
+    pub fn fresh_news<'a>(
         &self,
         judgement: &'a Judgement,
-        among: impl Fn(&Failure) -> bool,
+        known: impl Fn(&Failure) -> bool,
     ) -> Option<&'a Failure> {
         judgement
             .failures
             .iter()
-            .filter(|f| !self.well_saved(&f.signature) && among(f))
-            .min_by_key(|f| match f.kind {
-                FailureKind::Safety => 0,
-                FailureKind::Liveness => 1,
-                FailureKind::Hang => 2,
+            .filter(|f| !self.well_saved(&f.signature))
+            .min_by_key(|f| {
+                let serious = match f.kind {
+                    FailureKind::Safety => 0,
+                    FailureKind::Liveness => 1,
+                    FailureKind::Hang => 2,
+                };
+                (serious, known(f))
             })
     }
 

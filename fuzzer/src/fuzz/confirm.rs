@@ -1,7 +1,7 @@
 //! A failing run: is it a finding? Safety stands at once and is replayed for its rate; a liveness failure must show again in 2 of 3
 //! replays; a hang was repeated by the stage already. What stands is saved: crashes/ or hangs/, findings/<nnnnnn>/. A liveness
-//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed. A known bug (`known-bugs.toml`) is saved once, counted,
-//! not replayed and no news; what only has the signature of one is a finding beside it.
+//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed. A known bug (`known-bugs.toml`) is saved once, counted
+//! and no news, and where its lines of a log tell it, not replayed; what only has the signature of one is a finding beside it.
 //!
 //! A failing run is first written down as owed (`owe`), then decided on step by step (`decide`), each step with its record in the
 //! journal: a campaign that is resumed goes on with the step that was cut off.
@@ -52,11 +52,13 @@ where
     let (product, judgement) = (run.product(), run.judgement());
     let known = |f: &Failure| session.options.known.of(f, &product.logs).is_some();
     let bugs = state.metadata_or_insert_with(SavedBugs::default);
-    // What has a number upstream must not hide a failure beside it that has none.
-    let fresh = bugs
-        .fresh_among(judgement, |f| !known(f))
-        .or_else(|| bugs.fresh(judgement));
-    let Some(failure) = fresh.or_else(|| looks_known(session, product, judgement)) else {
+    // What has a number upstream must not hide a failure beside it that has none; nor may an outage, which may not stand, hide lost data.
+    let fresh = bugs.fresh_news(judgement, known);
+    let failure = match fresh {
+        Some(f) if !known(f) => Some(f),
+        _ => looks_known(session, product, judgement).or(fresh),
+    };
+    let Some(failure) = failure else {
         return Ok(());
     };
     owed::write(
