@@ -3,6 +3,8 @@
 //!
 //! Bounded: systems preallocate logs (ZooKeeper 64 MiB, a hole), and this is read after every run.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -13,78 +15,104 @@ use warren_model::frames::glob;
 /// Most of one file, bytes from its start.
 const FILE_MAX: u64 = 1 << 20;
 /// Most of one node in all; the files changed last come first.
-const NODE_MAX: usize = 8 << 20;
+const NODE_MAX: u64 = 8 << 20;
 /// [`MetadataExt::blocks`] counts in these.
 const BLOCK: u64 = 512;
 
 /// The files of a node that the patterns name: (path below its folder, content), in the order of the patterns and their names. A pattern is
-/// a relative path whose last part may have `*`. What cannot be read is not there.
+/// a relative path whose last part may have `*`. Files named without one come first where there is not room for all. What cannot be read,
+/// and what a link leads to, is not there.
 pub(super) fn read(node: &Path, patterns: &[String]) -> Vec<(String, Vec<u8>)> {
-    let mut found: Vec<(String, SystemTime)> = Vec::new();
-    for pattern in patterns {
-        for name in matching(node, pattern) {
-            let changed = fs::symlink_metadata(node.join(&name))
-                .ok()
-                .filter(fs::Metadata::is_file)
-                .and_then(|m| m.modified().ok());
-            if let Some(changed) = changed
-                && found.iter().all(|(n, _)| *n != name)
-            {
-                found.push((name, changed));
+    let Ok(node) = node.canonicalize() else {
+        return Vec::new();
+    };
+    let mut found: BTreeMap<String, Found> = BTreeMap::new();
+    for (order, pattern) in patterns.iter().enumerate() {
+        for name in matching(&node, pattern) {
+            let path = node.join(&name);
+            let meta = fs::symlink_metadata(&path).ok();
+            if let Some(meta) = meta.filter(fs::Metadata::is_file) {
+                found.entry(name).or_insert_with(|| Found {
+                    order,
+                    drawn: pattern.contains('*'),
+                    changed: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+                    some: some_of(&meta),
+                    whole: some_of(&meta) == meta.len(),
+                });
             }
         }
     }
-    let mut newest: Vec<usize> = (0..found.len()).collect();
-    newest.sort_by_key(|i| std::cmp::Reverse(found[*i].1));
+    let mut by_worth: Vec<(&String, &Found)> = found.iter().collect();
+    by_worth.sort_by_key(|(_, f)| (f.drawn, Reverse(f.changed)));
     let mut room = NODE_MAX;
-    let mut read: Vec<(usize, Vec<u8>)> = Vec::new();
-    for i in newest {
-        if let Ok(bytes) = start_of(&node.join(&found[i].0))
-            && bytes.len() <= room
-        {
-            room -= bytes.len();
-            read.push((i, bytes));
+    let mut read: Vec<(usize, &String, Vec<u8>)> = Vec::new();
+    for (name, f) in by_worth {
+        if f.some > room {
+            continue;
+        }
+        if let Ok(bytes) = start_of(&node.join(name), f) {
+            room -= f.some;
+            read.push((f.order, name, bytes));
         }
     }
-    read.sort_by_key(|(i, _)| *i);
-    read.into_iter()
-        .map(|(i, bytes)| (std::mem::take(&mut found[i].0), bytes))
-        .collect()
+    read.sort_by_key(|(order, name, _)| (*order, *name));
+    let owned = |(_, name, bytes): (usize, &String, Vec<u8>)| (name.clone(), bytes);
+    read.into_iter().map(owned).collect()
 }
 
-/// Names of files below `node` that a pattern may mean, sorted.
+/// A file that a pattern names.
+struct Found {
+    /// Of the pattern.
+    order: usize,
+    /// By a `*`.
+    drawn: bool,
+    changed: SystemTime,
+    /// So many bytes from its start are read.
+    some: u64,
+    whole: bool,
+}
+
+/// Names of files below `node` that a pattern may mean.
 fn matching(node: &Path, pattern: &str) -> Vec<String> {
     let path = Path::new(pattern);
     if !path.components().all(|c| matches!(c, Component::Normal(_))) {
         return Vec::new();
     }
     let (folder, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+    // A link in between may lead anywhere.
+    let inside = node.join(folder).canonicalize();
+    let Some(inside) = inside.ok().filter(|f| f.starts_with(node)) else {
+        return Vec::new();
+    };
     if !last.contains('*') {
         return vec![pattern.to_owned()];
     }
-    let Ok(entries) = fs::read_dir(node.join(folder)) else {
+    let Ok(entries) = fs::read_dir(inside) else {
         return Vec::new();
     };
-    let mut names: Vec<String> = entries
+    entries
         .filter_map(|e| e.ok()?.file_name().into_string().ok())
         .filter(|name| glob(last, name))
         .map(|name| match folder {
             "" => name,
             _ => format!("{folder}/{name}"),
         })
-        .collect();
-    names.sort();
-    names
+        .collect()
 }
 
-/// A file; of one with holes or beyond [`FILE_MAX`] its first bytes, so many as it has on disk, without the zeros they end with.
-fn start_of(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let meta = file.metadata()?;
-    let some = meta.len().min(FILE_MAX).min(meta.blocks() * BLOCK);
-    let mut bytes = Vec::with_capacity(usize::try_from(some).unwrap_or_default());
-    file.take(some).read_to_end(&mut bytes)?;
-    if some < meta.len() {
+/// All of a file up to [`FILE_MAX`]; of a longer one that much, or so much as it has on disk.
+fn some_of(meta: &fs::Metadata) -> u64 {
+    if meta.len() <= FILE_MAX {
+        return meta.len();
+    }
+    FILE_MAX.min(meta.blocks() * BLOCK)
+}
+
+/// What is read of a file; of a longer one without the zeros that its part ends with.
+fn start_of(path: &Path, found: &Found) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(found.some).unwrap_or_default());
+    File::open(path)?.take(found.some).read_to_end(&mut bytes)?;
+    if !found.whole {
         let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
         bytes.truncate(end);
     }
@@ -109,6 +137,7 @@ mod tests {
         }
         fs::write(dir.path().join("secret"), "x").unwrap();
         std::os::unix::fs::symlink(dir.path().join("secret"), node.join("data/v2/log.9")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), node.join("away")).unwrap();
         for (patterns, want) in [
             (
                 &["data/v2/log.*"][..],
@@ -120,7 +149,16 @@ mod tests {
             ),
             (&["*.log"], &["top.log"]),
             (&["data/v2", "data/v2/s*", "gone", "gone/*"], &[]),
-            (&["../secret", "/etc/hostname", "data/../../secret"], &[]),
+            (
+                &[
+                    "../secret",
+                    "/etc/hostname",
+                    "data/../../secret",
+                    "away/secret",
+                    "away/s*",
+                ],
+                &[],
+            ),
         ] {
             let patterns: Vec<String> = patterns.iter().map(|p| (*p).to_owned()).collect();
             let read = read(&node, &patterns);
@@ -152,6 +190,13 @@ mod tests {
                 .set_modified(day(20 - n))
                 .unwrap();
         }
+        fs::write(dir.path().join("epoch"), "7").unwrap();
+        let with_epoch = read(dir.path(), &["log.*".to_owned(), "epoch".to_owned()]);
+        assert_eq!(
+            (with_epoch.len(), names(&with_epoch)[7]),
+            (8, "epoch"),
+            "it is never crowded out"
+        );
         let read = read(dir.path(), &log);
         let want: Vec<String> = (0..8).map(|n| format!("log.{n}")).collect();
         assert_eq!(names(&read), want);
