@@ -134,7 +134,7 @@ impl FromStr for Slots {
 }
 
 /// Most slots side by side.
-const MAX_SLOTS: usize = 64;
+pub(super) const MAX_SLOTS: usize = 64;
 /// What an instance is to the others of its output folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstanceKind {

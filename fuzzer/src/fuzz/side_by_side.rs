@@ -7,7 +7,7 @@
 use super::State;
 use super::drive::{Drive, Limits, Observers};
 use super::learn::unusable;
-use super::options::{FuzzError, Slots};
+use super::options::{FuzzError, MAX_SLOTS, Slots};
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{line, set_options};
@@ -88,7 +88,7 @@ where
                     "-j auto: the memory that is free has room for {room}"
                 ));
             }
-            (by_waiting.min(room), AUTO_RUNS)
+            (by_waiting.min(room).min(MAX_SLOTS), AUTO_RUNS)
         }
     };
     // Of an earlier process; it may have been asked for another number.
@@ -102,6 +102,8 @@ where
     }
     while slots > 1 && !session.stopping() {
         set(session, slots);
+        // Each slot has its turn, twice.
+        let runs = runs.max(2 * slots);
         rehearse(session, fuzzer, executor, state, manager, judge, runs)?;
         let r = session.learnt.rehearsed.take().unwrap_or_default();
         if session.stopping() {
@@ -251,7 +253,7 @@ fn fault_free(session: &Session, n: usize) -> FaultSequence {
 fn most(cores: usize, cpu_ms: u64, wall_ms: u64) -> usize {
     let (cpu, wall) = (cpu_ms.max(1), wall_ms.max(1));
     let by_waiting = (cores as u64 * wall).div_ceil(cpu);
-    // Half a core a cluster is the least worth asking for.
+    // A third of a core a cluster is the least worth asking for.
     usize::try_from(by_waiting)
         .unwrap_or(usize::MAX)
         .saturating_add(BEYOND)

@@ -43,8 +43,8 @@ pub struct SearchScheduler {
     cold_share: f64,
     in_a_row: u32,
     rows: Vec<Row>,
-    /// Runs that rows which were over early left to all others.
-    left_over: u32,
+    /// Rows that are over, and the children they took.
+    over: (u32, u32),
 }
 
 /// Children of one seed run that are picked in a row, because they can share a prefix snapshot.
@@ -52,6 +52,7 @@ pub struct SearchScheduler {
 struct Row {
     seed: u64,
     left: u32,
+    taken: u32,
     /// No child of the seed run is out: that of the first has ended, and mostly made what the others share.
     open: bool,
     /// So many children of the seed run had missed when the row was begun.
@@ -61,7 +62,7 @@ struct Row {
 impl SearchScheduler {
     /// A scheduler for a strategy with these parts, which have these shares of the turns; so large a share of the picks starts cold, and so
     /// many children of one seed run are picked in a row where they can share its faults. Its state is the metadata [`Queue`], [`Warren`]
-    /// and [`NextRun`]; a row that a kill cuts off is not taken up again.
+    /// and [`NextRun`]; a row that a kill cuts off is not taken up again, and how long rows were is learnt anew.
     #[must_use]
     pub fn new(
         strategy: StrategyKind,
@@ -77,7 +78,7 @@ impl SearchScheduler {
             cold_share,
             in_a_row,
             rows: Vec::new(),
-            left_over: 0,
+            over: (1, in_a_row.max(1)),
         }
     }
 
@@ -86,18 +87,13 @@ impl SearchScheduler {
             return Some(pick);
         }
         let begun = |seed| self.rows.iter().any(|r| r.seed == seed);
-        // Rows are passed over as often as they are long. What one that was over early did not take would else go to single children alone,
-        // most of which start cold.
-        let spare = self.left_over >= self.in_a_row;
-        let (pick, row) = queue.pick_rows(rand, self.cold_share, self.in_a_row, spare, begun)?;
-        if spare {
-            self.left_over -= if row { self.in_a_row } else { 1 };
-        }
+        let (pick, row) = queue.pick_rows(rand, self.cold_share, self.length(), begun)?;
         if row {
             self.rows.push(Row {
                 seed: pick.seed,
                 left: self.in_a_row - 1,
                 open: false,
+                taken: 1,
                 missed: queue.missed(pick.seed),
             });
         }
@@ -108,10 +104,11 @@ impl SearchScheduler {
     /// what that one makes. With too many rows begun the first goes on as it is. A row is over when a child of its seed run has missed: the
     /// others would mostly miss too, one after the other, and the queue knows now to draw that seed run less.
     fn next_in_a_row(&mut self, queue: &mut Queue, rand: &mut impl Rand) -> Option<Pick> {
-        let over = |r: &Row| queue.missed(r.seed) > r.missed;
-        let left = self.rows.iter().filter(|r| over(r)).map(|r| r.left);
-        self.left_over += left.sum::<u32>();
-        self.rows.retain(|r| !over(r));
+        for at in (0..self.rows.len()).rev() {
+            if queue.missed(self.rows[at].seed) > self.rows[at].missed {
+                self.end_row(at);
+            }
+        }
         loop {
             let ready = |r: &Row| r.open || !queue.is_out(r.seed);
             let full = self.rows.len() >= MAX_ROWS;
@@ -120,12 +117,26 @@ impl SearchScheduler {
             row.open = true;
             row.left -= 1;
             let pick = queue.pick_of(row.seed, rand);
+            row.taken += u32::from(pick.is_some());
             if row.left == 0 || pick.is_none() {
-                self.rows.remove(at);
+                self.end_row(at);
             }
             if pick.is_some() {
                 return pick;
             }
+        }
+    }
+
+    fn end_row(&mut self, at: usize) {
+        let row = self.rows.remove(at);
+        self.over = (self.over.0 + 1, self.over.1 + row.taken);
+    }
+
+    /// Of a row, on average: one that may have `in_a_row` children is mostly over earlier where many miss.
+    fn length(&self) -> f64 {
+        match self.in_a_row {
+            0 | 1 => 1.0,
+            _ => f64::from(self.over.1) / f64::from(self.over.0),
         }
     }
 

@@ -33,30 +33,27 @@ impl Queue {
         self.take(found)
     }
 
-    /// As [`Queue::pick`], for children that are taken `in_a_row` where they can share a prefix: then `true`, and the caller takes the
-    /// others by [`Queue::pick_of`]. As often as there is more than one in a row such a child is passed over, so that rows leave each
-    /// seed run, and each lineage, its share of the runs; not where there are runs to `spare`. One whose row has `begun` is left out while its
-    /// lineage has others.
+    /// As [`Queue::pick`], for children that are taken in a row where they can share a prefix: then `true`, and the caller takes the others
+    /// by [`Queue::pick_of`]. Such a child is taken once in `length` draws, so that rows, that long on average, leave each seed run, and each
+    /// lineage, its share of the runs. A seed run whose row has `begun`, or with children of an older row that have not ended, is left out
+    /// while its lineage has others. No rows at a length of 1.
     pub fn pick_rows(
         &mut self,
         rand: &mut impl Rand,
         cold_share: f64,
-        in_a_row: u32,
-        spare: bool,
+        length: f64,
         begun: impl Fn(u64) -> bool,
     ) -> Option<(Pick, bool)> {
-        let taken = if spare {
-            1.0
-        } else {
-            1.0 / f64::from(in_a_row.max(1))
-        };
+        let rows = length > 1.0;
         for _ in 0..MAX_PASSED_OVER {
-            let found = self.find(rand, cold_share, &begun)?;
+            let left_out =
+                |e: &Entry| begun(e.seed) || rows && e.shares_prefix() && self.is_out(e.seed);
+            let found = self.find(rand, cold_share, &left_out)?;
             let entry = &self.entries[found.entry];
             // A child that is tried again makes no prefix, and there is one already where its row has begun.
             let again = matches!(found.from, TakenFrom::Retry(_) | TakenFrom::FirstRetry);
-            let row = in_a_row > 1 && entry.shares_prefix() && !again && !begun(entry.seed);
-            if !row || chance(rand, taken) {
+            let row = rows && entry.shares_prefix() && !again && !left_out(entry);
+            if !row || chance(rand, 1.0 / length) {
                 return self.take(found).map(|pick| (pick, row));
             }
         }
@@ -68,7 +65,7 @@ impl Queue {
         &self,
         rand: &mut impl Rand,
         cold_share: f64,
-        left_out: &impl Fn(u64) -> bool,
+        left_out: &impl Fn(&Entry) -> bool,
     ) -> Option<Found> {
         let pending = |cold| {
             self.entries
@@ -79,7 +76,7 @@ impl Queue {
             (true, true) => chance(rand, cold_share),
             (cold, _) => cold,
         };
-        self.find_among(rand, |e| e.cold == cold && !left_out(e.seed), true)
+        self.find_among(rand, |e| e.cold == cold && !left_out(e), true)
             .or_else(|| self.find_among(rand, |e| e.cold == cold, true))
     }
 
