@@ -23,12 +23,9 @@ const BLOCK: u64 = 512;
 /// a relative path whose last part may have `*`. Files named without one come first where there is not room for all. What cannot be read,
 /// and what a link leads to, is not there.
 pub(super) fn read(node: &Path, patterns: &[String]) -> Vec<(String, Vec<u8>)> {
-    let Ok(node) = node.canonicalize() else {
-        return Vec::new();
-    };
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
     for (order, pattern) in patterns.iter().enumerate() {
-        for name in matching(&node, pattern) {
+        for name in matching(node, pattern) {
             let path = node.join(&name);
             let meta = fs::symlink_metadata(&path).ok();
             if let Some(meta) = meta.filter(fs::Metadata::is_file) {
@@ -79,11 +76,14 @@ fn matching(node: &Path, pattern: &str) -> Vec<String> {
         return Vec::new();
     }
     let (folder, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
-    // A link in between may lead anywhere.
-    let inside = node.join(folder).canonicalize();
-    let Some(inside) = inside.ok().filter(|f| f.starts_with(node)) else {
-        return Vec::new();
-    };
+    // A link in between may lead anywhere. Asked one by one: the way to the node goes through /proc/PID/root, which has no path of its own.
+    let mut inside = node.to_path_buf();
+    for part in folder.split('/').filter(|p| !p.is_empty()) {
+        inside.push(part);
+        if !fs::symlink_metadata(&inside).is_ok_and(|m| m.is_dir()) {
+            return Vec::new();
+        }
+    }
     if !last.contains('*') {
         return vec![pattern.to_owned()];
     }
