@@ -14,11 +14,20 @@ fn roles_are_matched_by_renaming() {
     };
     let mut s = FaultSequenceFor(roles(3)).with(at(exact(3, 1), crash(Who::Executing)));
     let map = rename_map(&s, &roles(5), &shape(5, 2));
-    let want: BTreeMap<_, _> = [(name(3), name(5)), (name(5), name(3))].into();
+    // The others keep their order: whoever would have been next by its id (5) is so again (4).
+    let want: BTreeMap<_, _> = [(name(3), name(5)), (name(4), name(3)), (name(5), name(4))].into();
     assert_eq!(map, want);
     let renamed = rename(&s.faults, &map);
     assert_eq!(renamed[0].at, exact(5, 1));
     assert!(rename_map(&s, &roles(3), &shape(5, 2)).is_empty());
+    // One of them plays no role just now: who plays the same role again stays, the rest are matched by role, then in order.
+    let mut fewer = roles(5);
+    fewer.remove(&name(1));
+    let map = rename_map(&s, &fewer, &shape(5, 2));
+    let want: BTreeMap<_, _> = [(1, 3), (3, 5), (5, 1)]
+        .map(|(old, new)| (name(old), name(new)))
+        .into();
+    assert_eq!(map, want);
     // Nodes of start faults stay.
     let mut p = point(5, 1);
     p.phase = Phase::Start;
