@@ -102,3 +102,44 @@ pub fn cuts_are_silent_directed_and_heal(level: Level) {
     assert!(probe(two).ok());
     assert!(!talk.is_dead(), "{}", output(&slot, "talk"));
 }
+
+/// A process that dies while it is cut off: its peer hears of it when the cut is over, as it would with the kernel's usual, longer waits.
+pub fn a_death_during_a_cut_is_told_after_it(level: Level) {
+    let Some(slot) = open(level) else { return };
+    if slot.kernel_cuts().is_err() || !Path::new("/proc/sys/net/ipv4/tcp_rto_max_ms").exists() {
+        eprintln!("SKIPPED death in a cut on level {level}: no kernel cuts, or its own waits");
+        return;
+    }
+    let (client, one) = (Ipv4Addr::LOCALHOST, slot.node_addr(0));
+    let talker = slot
+        .spawn(&helper_spec(
+            &slot,
+            "talker",
+            &format!("chatter {one}:2181"),
+        ))
+        .unwrap();
+    let listens = || {
+        let wanted = TextProbe {
+            addr: one,
+            port: 2181,
+            send: String::new(),
+        };
+        slot.probe(vec![wanted], 400 * MS).unwrap()[0].connected
+    };
+    wait_for("it listens", listens);
+    let _hears = slot
+        .spawn(&helper_spec(&slot, "hears", &format!("hear {one}:2181")))
+        .unwrap();
+    wait_for("it hears", || output(&slot, "hears").contains("connected"));
+    slot.cut(&CutRules::one_way(&[one], &[client])).unwrap();
+    // Until the talker's end waits as long as it may: 200, 400, 800 ms, then a second each time.
+    std::thread::sleep(2500 * MS);
+    assert!(talker.kill());
+    slot.wait_exit(&talker, Instant::now() + PATIENCE).unwrap();
+    std::thread::sleep(1500 * MS);
+    assert!(!output(&slot, "hears").contains("end:"), "it is cut off");
+    slot.uncut().unwrap();
+    wait_for("the peer hears of it", || {
+        output(&slot, "hears").contains("end:")
+    });
+}

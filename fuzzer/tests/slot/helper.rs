@@ -45,6 +45,17 @@ pub fn run() {
                 std::thread::sleep(20 * MS);
             }
         }
+        "hear" => {
+            let mut stream = TcpStream::connect(arg).unwrap();
+            println!("connected");
+            let mut bytes = Vec::new();
+            println!("end: {:?}", stream.read_to_end(&mut bytes).is_ok());
+        }
+        "chatter" => serve(arg, |mut stream| {
+            while stream.write_all(b"more").is_ok() {
+                std::thread::sleep(20 * MS);
+            }
+        }),
         "own" => {
             let level = Level::from_number(arg.parse().unwrap()).unwrap();
             let slot = Slot::open(&SlotConfig::new(warren(), level)).unwrap();

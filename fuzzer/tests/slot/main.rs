@@ -383,6 +383,10 @@ macro_rules! on_level {
                 super::cuts::cuts_are_silent_directed_and_heal($level);
             }
             #[test]
+            fn cut_off_dead() {
+                super::cuts::a_death_during_a_cut_is_told_after_it($level);
+            }
+            #[test]
             fn sizes() {
                 sizes_are_kept_apart($level);
             }
