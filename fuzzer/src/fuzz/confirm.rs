@@ -475,6 +475,20 @@ fn rate_text(seen: &Seen, k: u32, n: u32) -> String {
     }
 }
 
+/// Earlier findings whose signature this run shows beside its own.
+fn alike(session: &Session, seen: &Seen, number: u64) -> Vec<String> {
+    let shows = |signature: &String| {
+        let mut failures = seen.judgement.failures.iter();
+        failures.any(|f| f.signature == *signature)
+    };
+    session
+        .findings
+        .iter()
+        .filter(|f| f.number < number && shows(&f.signature))
+        .map(|f| format!("{:06} [{}]", f.number, f.signature))
+        .collect()
+}
+
 /// Writes the finding's folder; answers the commands that show it again and that make it smaller.
 fn write_story(
     session: &Session,
@@ -489,6 +503,7 @@ fn write_story(
         number,
         signature: seen.failure.signature.clone(),
         known: session.known.get(&number).cloned(),
+        alike: alike(session, seen, number),
         confirmed: rate.to_owned(),
         k: kept.map_or(0, |f| f.k),
         n: kept.map_or(0, |f| f.n),

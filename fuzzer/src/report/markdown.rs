@@ -34,6 +34,9 @@ pub fn markdown(f: &Finding) -> String {
             if let Some(known) = &found.known {
                 let _ = writeln!(out, "| known as | {} |", cell(known));
             }
+            if let Some(alike) = found.alike_text() {
+                let _ = writeln!(out, "| fails also as | {} |", cell(&alike));
+            }
             if !s.faults.is_empty() {
                 out.push_str("\n### Faults, in order\n\n");
                 for (i, fault) in s.faults.iter().enumerate() {

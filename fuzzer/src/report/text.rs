@@ -22,6 +22,9 @@ pub fn text(f: &Finding) -> String {
             if let Some(known) = &found.known {
                 row("known", known);
             }
+            if let Some(alike) = found.alike_text() {
+                row("fails also as", &alike);
+            }
             row("confirmed", &found.confirmed);
             row(
                 "found",

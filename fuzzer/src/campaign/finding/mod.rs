@@ -34,6 +34,9 @@ pub struct FindingText {
     /// The known bug that it is: id, title, where it is fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<String>,
+    /// Earlier findings whose failure this run shows, too: perhaps one bug seen in another way. `000003 [cbbdadd6]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alike: Vec<String>,
     /// `2 of 3`, or why it was not replayed.
     pub confirmed: String,
     /// It showed again in `k` of the `n` replays made.
@@ -53,6 +56,14 @@ pub struct FindingText {
     pub execs: u64,
     pub at_ms: u64,
     pub environment: Environment,
+}
+
+impl FindingText {
+    /// The findings that its run fails as, too; none if it is like no other.
+    #[must_use]
+    pub fn alike_text(&self) -> Option<String> {
+        (!self.alike.is_empty()).then(|| self.alike.join(", "))
+    }
 }
 
 /// Writes the folder; files of an earlier call are replaced.
@@ -187,11 +198,12 @@ fn evidence(text: &FindingText, product: &RunProduct, judgement: &Judgement) -> 
     // Writing to a String cannot fail.
     let _ = write!(
         out,
-        "finding {:06}, signature {}\n{}confirmed: {}\nreproduce: {}\nminimise: {}\nfile: {}\nfound by {} (seed {}), run {}, after {} s of fuzzing\nwhy this sequence: {}\n\
+        "finding {:06}, signature {}\n{}{}confirmed: {}\nreproduce: {}\nminimise: {}\nfile: {}\nfound by {} (seed {}), run {}, after {} s of fuzzing\nwhy this sequence: {}\n\
          faults: {} asked, {} injected\n",
         text.number,
         text.signature,
         (text.known.as_ref()).map_or_else(String::new, |k| format!("known: {k}\n")),
+        (text.alike_text()).map_or_else(String::new, |a| format!("fails also as: {a}\n")),
         text.confirmed,
         text.reproduce,
         text.minimise,
@@ -298,6 +310,7 @@ mod tests {
             number: 0,
             signature: "1f2e3d4c".into(),
             known: None,
+            alike: vec!["000003 [cbbdadd6]".into()],
             confirmed: "2 of 3".into(),
             k: 2,
             n: 3,
@@ -361,6 +374,7 @@ mod tests {
         let e = read("evidence.txt");
         for part in [
             "2 of 3",
+            "fails also as: 000003 [cbbdadd6]\n",
             "warren replay f -n 5",
             "x=1 on n1",
             "after 61 s",

@@ -153,4 +153,13 @@ fn a_known_bug_hides_no_other_in_its_run() {
     assert_ne!(stat(&end.folder, "finding_000000")[..8], signature);
     // Its turn comes when the other was saved often enough.
     assert!(told[1].starts_with("KNOWN 000001: SIM-1"), "{told:?}");
+    // And its story says whose failure its run shows beside it; the first one is like none before it.
+    let story = |n: u8| {
+        let path = format!("findings/00000{n}/evidence.txt");
+        std::fs::read_to_string(end.folder.join(path)).unwrap()
+    };
+    let first = &stat(&end.folder, "finding_000000")[..8];
+    assert!(!story(0).contains("fails also as"), "{}", story(0));
+    let like = format!("\nfails also as: 000000 [{first}]\n");
+    assert!(story(1).contains(&like), "{}", story(1));
 }
