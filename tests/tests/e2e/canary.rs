@@ -189,6 +189,26 @@ fn a_short_campaign_leaves_afls_folder() {
     assert!(again.err.contains("campaign"), "{}", again.text());
 }
 
+/// A finding brings what `[collect]` names out of the slot it was made in, from each node, beside its log.
+#[test]
+fn a_finding_has_what_collect_names() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out").display().to_string();
+    let seed = corpus("a-checkpoint-owner.toml");
+    let args = [
+        "fuzz", "canary", "-i", &seed, "-o", &out, "-E", "1", "-s", "7", "--no-ui",
+    ];
+    run(warren(&args), 5 * MINUTE).expect_code(0);
+    let finding = std::path::Path::new(&out).join("default/findings/000000");
+    for node in ["c1", "c2", "c3"] {
+        for file in ["data/accepted", "data/epoch"] {
+            let kept = finding.join("collected").join(node).join(file);
+            assert!(kept.is_file(), "{} is missing", kept.display());
+        }
+    }
+}
+
 /// Level 2 needs no privilege: the same binary as an unprivileged user, crash and reboot included.
 #[test]
 fn an_unprivileged_user_gets_level_2() {
