@@ -12,16 +12,46 @@ use super::options::{NodeStatus, RunError};
 use crate::controller::make_plans;
 use crate::link::Command;
 use std::collections::BTreeMap;
-use warren_model::{FaultSequence, NodeName, Phase};
+use warren_model::{FaultSequence, NodeName, Phase, StartState};
 
 /// How a cluster's processes are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Boot {
+pub(super) enum How {
     /// One by one, as children of slot init.
     Each,
-    /// As one tree, which can be dumped. The last so many nodes of each group, never more than may be dead, come once the others
-    /// serve: so another node leads.
-    Tree { late: usize },
+    /// As one tree, which can be dumped.
+    Tree,
+}
+
+/// A start: how, and the last so many nodes of each group, never more than may be dead, that come once the others serve: so another
+/// node leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Boot {
+    pub how: How,
+    pub late: usize,
+}
+
+impl Boot {
+    /// Of the cluster that is dumped as the snapshot of this number, counted from 1.
+    pub fn of_snapshot(number: u8) -> Self {
+        Self {
+            how: How::Tree,
+            late: usize::from(number.saturating_sub(1)),
+        }
+    }
+
+    /// Of a run without a snapshot. One of a snapshot's sequence starts its nodes in the order in which that snapshot's were started, so that the
+    /// same node leads, and each client is at a server of the same role.
+    pub fn cold(sequence: &FaultSequence) -> Self {
+        let late = match sequence.start {
+            StartState::Snapshot(number) => Self::of_snapshot(number).late,
+            StartState::Cold => 0,
+        };
+        Self {
+            how: How::Each,
+            late,
+        }
+    }
 }
 
 /// Nodes ended by themselves before the cluster served, and so it never will: any of them where no fault was asked for, else more
@@ -47,28 +77,34 @@ impl Flow<'_, '_, '_> {
         self.write_plans(&plans)?;
         self.drive.enter(Phase::Start);
         let own = self.drive.patience_ends();
+        let late = self.drive.cluster.last_of_groups(boot.late);
+        let first: Vec<usize> = (0..names.len()).filter(|i| !late.contains(i)).collect();
         let mut until = own.min(self.drive.deadline);
-        match boot {
-            Boot::Tree { late } => {
-                let late = self.drive.cluster.last_of_groups(late);
-                let first: Vec<usize> = (0..names.len()).filter(|i| !late.contains(i)).collect();
+        match boot.how {
+            How::Tree => {
                 self.drive.cluster.launch(&first, true)?;
                 // Each of the two may compile ahead for so long before its program's first line.
                 let waves = 1 + u64::from(!late.is_empty());
                 until = (own + waves * hot::LONGEST_NS).min(self.drive.deadline);
-                if !late.is_empty() {
-                    self.drive
-                        .until(until, |d| d.all_serve() || d.cluster.launched_died())?;
-                    self.drive.cluster.launch(&late, false)?;
-                }
             }
-            Boot::Each => {
-                let all: Vec<usize> = (0..names.len()).collect();
-                self.drive.cluster.spawn_nodes(&all)?;
+            How::Each => {
+                self.drive.cluster.spawn_nodes(&first)?;
                 self.drive.cluster.spawn_workload()?;
             }
         }
         let whole = sequence.faults.is_empty();
+        if !late.is_empty() {
+            self.drive.until(until, |d| {
+                d.all_serve()
+                    || d.workload_gone.is_some()
+                    || cannot_serve(d, whole)
+                    || d.cluster.launched_died()
+            })?;
+            match boot.how {
+                How::Tree => self.drive.cluster.launch(&late, false)?,
+                How::Each => self.drive.cluster.spawn_nodes(&late)?,
+            }
+        }
         let ready = self.drive.until(until, |d| {
             d.all_serve()
                 || d.workload_gone.is_some()

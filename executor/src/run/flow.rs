@@ -109,7 +109,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     ) -> Result<Went, RunError> {
         match begins_at {
             BeginsAt::Boot { check_map } => {
-                if self.boot(sequence, Boot::Each)? == Went::Ends {
+                if self.boot(sequence, Boot::cold(sequence))? == Went::Ends {
                     return Ok(Went::Ends);
                 }
                 if check_map {

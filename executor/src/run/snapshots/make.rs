@@ -53,8 +53,7 @@ pub(super) fn make(
         drive.deadline = drive.now() + u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
         let went = {
             // Each number has another leader, where there are as many nodes to come late.
-            let late = usize::from(number.saturating_sub(1));
-            Flow::new(drive, &mut product).boot(&sequence, Boot::Tree { late })?
+            Flow::new(drive, &mut product).boot(&sequence, Boot::of_snapshot(number))?
         };
         if let Some(why) = background::why_not(went, &mut product.record) {
             return Err(RunError::io("starting the cluster of a snapshot", why));
