@@ -4,7 +4,7 @@ use crate::broker::{self, Broker};
 use crate::campaign::{Folder, state};
 use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{self, Session, reproduce_flags};
+use crate::cli::session::{self, Session, clock, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use crate::compare::campaign::dies_with_parent;
 use crate::fuzz::{
@@ -197,8 +197,7 @@ fn autoresume() -> bool {
 fn identify(options: &mut FuzzOptions, target: &Target) {
     // A base may give the name: files and records carry the one the description says.
     options.target.clone_from(&target.name);
-    let serve_ms = target.clock.get("serve_ms").copied().unwrap_or(0);
-    options.least_limit = Duration::from_millis(2 * u64::try_from(serve_ms).unwrap_or(0));
+    options.least_limit = Duration::from_millis(2 * clock(target, "serve_ms"));
     options.identity = identity_of(target);
 }
 

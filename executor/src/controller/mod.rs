@@ -43,6 +43,8 @@ pub struct Controller {
     after_go: bool,
     /// When the wait for the current fault began.
     since: u64,
+    /// When a node died last: the others may know it by their own clocks only.
+    died: Option<u64>,
     /// Nodes that accept a smaller n for the awaited fault.
     accept_less: Vec<NodeName>,
     /// Nodes whose ready probe passed since their spawn.
@@ -70,6 +72,7 @@ impl Controller {
             giving_up: None,
             after_go: false,
             since: now,
+            died: None,
             accept_less: Vec::new(),
             ready: Vec::new(),
             machine_cut: Vec::new(),
@@ -215,6 +218,7 @@ impl Controller {
     }
 
     fn dead(&mut self, node: &NodeName, by_us: bool, now: u64, out: &mut Vec<Action>) {
+        self.died = Some(now);
         self.ready.retain(|n| n != node);
         self.roles.remove(node);
         let waited = self

@@ -12,8 +12,8 @@ pub struct Limits {
     pub fault_wait: Duration,
     /// No event of a non-background stack for so long: what is awaited does not come.
     pub idle: Duration,
-    /// The same while a cut is open: the target must first notice it by its own clock.
-    pub idle_cut: Duration,
+    /// So long the target may take to notice a death or a cut by its own clock: a session. Silence is no sign before that.
+    pub notice: Duration,
     pub max_hold: Duration,
 }
 

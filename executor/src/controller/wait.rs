@@ -67,9 +67,13 @@ impl Controller {
             let detail = format!("waited {} ms", waited / 1_000_000);
             return self.give_up("bound", detail, nearest, out);
         }
-        let quiet = now.saturating_sub(w.last_event.max(self.since));
+        // A death closes connections, but who watches by sessions learns it when the last one is over: silence until then says nothing.
+        let told = self
+            .died
+            .map_or(0, |t| t.saturating_add(nanos(self.limits.notice)));
+        let quiet = now.saturating_sub(w.last_event.max(self.since).max(told));
         let idle = if self.state.cut.is_some() {
-            self.limits.idle_cut
+            self.limits.idle.max(self.limits.notice)
         } else {
             self.limits.idle
         };

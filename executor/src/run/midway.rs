@@ -256,7 +256,7 @@ mod tests {
         let limits = crate::controller::Limits {
             fault_wait: Duration::from_secs(5),
             idle: Duration::from_secs(2),
-            idle_cut: Duration::from_secs(2),
+            notice: Duration::from_secs(2),
             max_hold: Duration::from_secs(1),
         };
         let midway = |met| Midway {

@@ -469,9 +469,7 @@ impl Runner {
         let limits = Limits {
             fault_wait: options.fault_wait,
             idle: options.idle,
-            idle_cut: options.idle.max(Duration::from_millis(
-                self.prepared.target().rules().session_ms,
-            )),
+            notice: Duration::from_millis(self.prepared.target().rules().session_ms),
             max_hold: options.max_hold,
         };
         let mut shape = self.shape.clone();

@@ -8,7 +8,6 @@ mod fuzz;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use fuzz::FuzzArgs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// `warren`.
 #[derive(Debug, Parser)]
@@ -110,20 +109,9 @@ pub struct RunArgs {
     /// Seed of the workload's choices
     #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Limit of one run (default: 60000)
+    /// Limit of one run (default: 60000, or three times what the target may take to serve again)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
-}
-
-impl RunArgs {
-    /// Without `-t` there is no median to go by.
-    const LIMIT_MS: u64 = 60_000;
-
-    /// Limit of one run.
-    #[must_use]
-    pub fn limit(&self) -> Duration {
-        Duration::from_millis(self.limit_ms.unwrap_or(Self::LIMIT_MS))
-    }
 }
 
 /// `warren replay`.

@@ -3,10 +3,11 @@
 //! Reads the description, sets the target up, chooses the isolation level. Says on stderr what takes long. Makes no run of a sequence.
 //! A wish to end (Ctrl-C, SIGTERM, SIGHUP) that comes meanwhile is exit 0: install [`super::signals`] before [`Session::open`].
 
-use crate::cli::args::{SetupArgs, UseSnapshots};
+use crate::cli::args::{RunArgs, SetupArgs, UseSnapshots};
 use crate::cli::exit::CliError;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use warren_executor::prepare::{PrepareOptions, Prepared};
 use warren_executor::run::{Runner, RunnerConfig, learn_background};
 use warren_executor::setup::criu::{self, Criu};
@@ -19,6 +20,34 @@ use warren_model::{FaultSequence, StartState};
 
 /// What is said when set-up was ended before the first run.
 const ENDED: &str = "ended in set-up, as asked: nothing was run, nothing is kept";
+
+/// Limit of one run where no median is known: `-t`, else a minute, or three times what the target may take to serve again, as a failing run may be
+/// asked for that with nodes dead, healed and started again.
+fn run_limit(each: &RunArgs, target: &Target) -> Duration {
+    let least = 60_000.max(3 * clock(target, "serve_ms"));
+    Duration::from_millis(each.limit_ms.unwrap_or(least))
+}
+
+/// How `replay`, `seed check` and `tmin` make each run: its seed, its limit, and patience for a fault that comes when the target has noticed a death
+/// by its sessions.
+#[must_use]
+pub fn run_options(each: &RunArgs, target: &Target) -> RunOptions {
+    let usual = RunOptions::default();
+    let noticed = Duration::from_millis(clock(target, "session_ms")) + usual.idle;
+    RunOptions {
+        seed: each.seed,
+        limit: run_limit(each, target),
+        fault_wait: usual.fault_wait.max(noticed),
+        ..usual
+    }
+}
+
+/// A time of the target's clock in ms; 0 where it has none of that name.
+#[must_use]
+pub fn clock(target: &Target, name: &str) -> u64 {
+    let ms = target.clock.get(name).copied().unwrap_or(0);
+    u64::try_from(ms).unwrap_or(0)
+}
 
 /// A target that is set up, and where its runs will live.
 pub struct Session {

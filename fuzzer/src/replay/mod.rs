@@ -11,7 +11,7 @@ use crate::campaign::Environment;
 use crate::cli::args::ReplayArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::sequence_file::read_sequence;
-use crate::cli::session::{Session, failed, load, reproduce_flags};
+use crate::cli::session::{Session, failed, load, reproduce_flags, run_options};
 use crate::cli::signals::Interrupt;
 use crate::known::KnownBugs;
 use flow::{Plan, replay};
@@ -65,7 +65,6 @@ fn made(
         junit.environment(&e, args.each.seed);
     }
     let base = RunOptions {
-        seed: args.each.seed,
         durable: args.durable,
         dump_classes: args.dump_classes.clone(),
         prefix: match args.prefix {
@@ -73,13 +72,13 @@ fn made(
             false => PrefixUse::Never,
         },
         stop: interrupt.flag(),
-        ..RunOptions::default()
+        ..run_options(&args.each, &described)
     };
     let (runner, judge) = session.runner_for(sequences.iter().map(|(_, s)| s), &base)?;
     let plan = Plan {
         sequences,
         times: args.times,
-        limit: args.each.limit(),
+        limit: base.limit,
     };
     let tally = replay(
         &plan,

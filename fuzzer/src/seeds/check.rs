@@ -6,7 +6,7 @@
 use super::{SeedFile, check_seeds, near_lines, nearest, read_seeds, stack_text};
 use crate::cli::args::SeedCheckArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{Session, failed, load};
+use crate::cli::session::{Session, failed, load, run_options};
 use crate::cli::signals::Interrupt;
 use crate::replay::report::{Outcome, fault_text};
 use std::fmt::Write as _;
@@ -36,12 +36,10 @@ pub fn run(args: &SeedCheckArgs) -> Result<Exit, CliError> {
     let interrupt = Interrupt::install()?;
     let session = Session::open(&name, &args.setup)?;
     let options = RunOptions {
-        seed: args.each.seed,
-        limit: args.each.limit(),
         // Where a seed matches is asked, not how soon: a slow machine is no reason to doubt the seed.
         fault_wait: FAULT_WAIT,
         stop: interrupt.flag(),
-        ..RunOptions::default()
+        ..run_options(&args.each, session.prepared.target())
     };
     let (runner, judge) = session.runner_for(seeds.iter().map(|s| &s.sequence), &options)?;
     let (mut runs, mut matched) = (0, 0);

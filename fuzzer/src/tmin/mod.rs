@@ -22,7 +22,7 @@ pub use input::beside;
 use crate::campaign::folder::{DURABLE, shell_line, write_whole};
 use crate::cli::args::TminArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{Session, failed, reproduce_flags};
+use crate::cli::session::{Session, failed, load, reproduce_flags, run_options};
 use crate::cli::signals::Interrupt;
 use crate::replay::flow::one;
 use candidate::Candidate;
@@ -61,15 +61,15 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
         )));
     }
     let input = input::read(given)?;
+    let described = load(&input.sequence.target, &args.setup)?;
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let options = RunOptions {
-        seed: args.each.seed,
         durable: args.durable,
         stop: interrupt.flag(),
-        ..RunOptions::default()
+        ..run_options(&args.each, &described)
     };
-    let mut journal = Some(open(args, &input)?);
+    let mut journal = Some(open(args, &input, options.limit)?);
     let made = Session::open(&input.sequence.target, &args.setup)
         .and_then(|session| session.runner_for([&input.sequence], &options));
     let (runner, judge) = match made {
@@ -106,11 +106,12 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
             j.read
         ));
     }
+    let limit = options.limit;
     let mut world = Cluster {
         runner: &runner,
         judge: &judge,
         options,
-        limit: args.each.limit(),
+        limit,
         interrupt: &interrupt,
         nodes: m.nodes(),
         out: &args.out,
@@ -192,7 +193,7 @@ fn replay_command(args: &TminArgs) -> String {
 }
 
 /// The journal beside the result; a result without one is somebody else's file.
-fn open(args: &TminArgs, input: &Input) -> Result<Journal, CliError> {
+fn open(args: &TminArgs, input: &Input, limit: Duration) -> Result<Journal, CliError> {
     let path = beside(&args.out, JOURNAL);
     if args.out.exists() && !args.out.is_file() {
         return Err(CliError::usage(format!(
@@ -213,7 +214,7 @@ fn open(args: &TminArgs, input: &Input) -> Result<Journal, CliError> {
         target: input.sequence.target.clone(),
         flags: shell_line(&flags(args)),
         seed: args.each.seed,
-        limit_ms: u64::try_from(args.each.limit().as_millis()).unwrap_or(u64::MAX),
+        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
     };
     Journal::open(&path, &header).map_err(CliError::from)
 }

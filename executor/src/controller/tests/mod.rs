@@ -71,7 +71,7 @@ fn limits() -> Limits {
     Limits {
         fault_wait: Duration::from_secs(5),
         idle: Duration::from_secs(2),
-        idle_cut: Duration::from_secs(4),
+        notice: Duration::from_secs(4),
         max_hold: Duration::from_millis(500),
     }
 }

@@ -149,6 +149,29 @@ fn silence_is_borne_longer_while_a_cut_is_open() {
     );
 }
 
+/// Who watches by sessions knows of a death when the last one is over: silence counts from there.
+#[test]
+fn silence_after_a_death_counts_from_when_it_is_noticed() {
+    let patient = Limits {
+        fault_wait: Duration::from_secs(10),
+        ..limits()
+    };
+    let faults = [2, 3].map(|n| at(exact(n, 1), crash(Who::Executing)));
+    let mut c = Controller::new(faults.to_vec(), shape(5, 2), patient, 0);
+    c.on(Seen::Go, 0);
+    c.on(claim(0, 2, 1, 1), 2);
+    c.on(dead(2, true), 3);
+    for quiet_ms in [2_100, 5_000, 6_000] {
+        let said = c.on(Seen::Tick(quiet()), quiet_ms * MS);
+        assert!(said.is_empty(), "{quiet_ms}: {said:?}");
+    }
+    // 4 s until it is noticed, 2 s of silence.
+    assert_eq!(
+        c.on(Seen::Tick(quiet()), 6_004 * MS),
+        [Action::Cancel { fault: 1 }]
+    );
+}
+
 #[test]
 fn drift_after_a_second_of_silence_of_that_stack() {
     let watch = |now: u64, n: u32, last: u64| {
