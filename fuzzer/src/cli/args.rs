@@ -109,7 +109,7 @@ pub struct RunArgs {
     /// Seed of the workload's choices
     #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Limit of one run (default: 60000, or three times what the target may take to serve again)
+    /// Limit of one run (default: 60000, or five times what the target may take to serve again)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
 }

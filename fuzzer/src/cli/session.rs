@@ -21,10 +21,10 @@ use warren_model::{FaultSequence, StartState};
 /// What is said when set-up was ended before the first run.
 const ENDED: &str = "ended in set-up, as asked: nothing was run, nothing is kept";
 
-/// Limit of one run where no median is known: `-t`, else a minute, or three times what the target may take to serve again, as a failing run may be
-/// asked for that with nodes dead, healed and started again.
+/// Limit of one run where no median is known: `-t`, else a minute, or five times what the target may take to serve again: a failing run is asked
+/// for that with nodes dead, healed and started again, and each time what is looked at has patience of its own.
 fn run_limit(each: &RunArgs, target: &Target) -> Duration {
-    let least = 60_000.max(3 * clock(target, "serve_ms"));
+    let least = 60_000.max(5 * clock(target, "serve_ms"));
     Duration::from_millis(each.limit_ms.unwrap_or(least))
 }
 

@@ -13,6 +13,8 @@ import warren.workload.Runner;
 /** Configurations of clients: which NameNode they ask first, how long they wait. */
 final class HdfsConf {
     static final int RPC = 8020;
+    /** Port of the failover controller of NameNode i, less i. */
+    private static final int CONTROLLERS = 8101;
     private static final String BIND = "warren.client.address";
 
     private final Map<String, String> namenodes;
@@ -28,6 +30,9 @@ final class HdfsConf {
         StringBuilder order = new StringBuilder(first);
         for (Map.Entry<String, String> node : namenodes.entrySet()) {
             conf.set("dfs.namenode.rpc-address.ns." + node.getKey(), node.getValue() + ":" + RPC);
+            // As in hdfs-site.xml.in: nn1's controller listens at 8102, nn2's at 8103.
+            int index = Integer.parseInt(node.getKey().substring(2));
+            conf.setInt("dfs.ha.zkfc.port.ns." + node.getKey(), CONTROLLERS + index);
             if (!node.getKey().equals(first)) {
                 order.append(',').append(node.getKey());
             }
@@ -35,6 +40,7 @@ final class HdfsConf {
         conf.set("fs.defaultFS", "hdfs://ns");
         conf.set("dfs.nameservices", "ns");
         conf.set("dfs.ha.namenodes.ns", order.toString());
+        conf.setBoolean("dfs.ha.automatic-failover.enabled", true);
         conf.set("dfs.client.failover.proxy.provider.ns",
                 "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider");
         conf.setInt("dfs.client.failover.sleep.base.millis", 50);

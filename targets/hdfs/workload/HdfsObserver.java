@@ -13,10 +13,13 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.ha.ZKFCProtocol;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.protocol.OpenFileEntry;
 import org.apache.hadoop.hdfs.protocol.OpenFilesIterator;
+import org.apache.hadoop.hdfs.tools.NNHAServiceTarget;
+import org.apache.hadoop.ipc.RPC;
 import org.apache.hadoop.ipc.RemoteException;
 import warren.workload.Condition;
 import warren.workload.Node;
@@ -25,8 +28,8 @@ import warren.workload.Runner;
 
 /**
  * What can be seen of a healed HDFS: leases, the namespace of both NameNodes at one transaction ({@link HdfsTree}), the content of every
- * file as each of them tells where it is, blocks that are missing or corrupt, what lies on disks ({@link HdfsDisks}), who is active. One
- * object per round.
+ * file as each of them tells where it is, blocks that are missing or corrupt, what lies on disks ({@link HdfsDisks}), who is active, and
+ * whether a failover can be made. One object per round.
  */
 final class HdfsObserver {
     private static final long LEASE_NS = 15_000_000_000L;
@@ -34,20 +37,25 @@ final class HdfsObserver {
     private static final long ROUNDS_NS = 12_000_000_000L;
     private static final long POLL_NS = 50_000_000L;
     private static final int HTTP_MS = 2000;
+    private static final long FAILOVER_NS = 30_000_000_000L;
+    private static final int FAILOVER_RPC_MS = 10_000;
     private static final Pattern STATE = Pattern.compile("\"State\" : \"(\\w+)\"");
     private static final Pattern APPLIED = Pattern.compile("LastAppliedOrWrittenTxId[\\\\\": ]+(\\d+)");
 
     private final Runner run;
     private final Observations out;
     private final HdfsWorkload workload;
+    private final boolean durable;
     private final HdfsDisks disks;
     private final Map<Node, DistributedFileSystem> systems = new LinkedHashMap<>();
     private Node active;
 
-    HdfsObserver(Runner run, Observations out, HdfsWorkload workload) {
+    /** @param durable whether all nodes have just been started again: what was asked before that is not asked once more */
+    HdfsObserver(Runner run, Observations out, HdfsWorkload workload, boolean durable) {
         this.run = run;
         this.out = out;
         this.workload = workload;
+        this.durable = durable;
         disks = new HdfsDisks(run, out);
     }
 
@@ -66,6 +74,9 @@ final class HdfsObserver {
             boolean whole = namespaces();
             disks.journals();
             leaders();
+            if (whole && !durable) {
+                failovers();
+            }
             return whole;
         } finally {
             for (DistributedFileSystem fs : systems.values()) {
@@ -274,6 +285,50 @@ final class HdfsObserver {
                 }
             }
         }
+    }
+
+    // ---- failover
+
+    /** As an administrator would, once in each direction: the standby's controller is asked to make it the active one. */
+    private void failovers() throws Exception {
+        if (systems.size() < 2) {
+            return;
+        }
+        for (int k = 0; k < systems.size(); k++) {
+            Node from = active;
+            Node to = from;
+            for (Node node : systems.keySet()) {
+                to = node != from ? node : to;
+            }
+            String why = failover(to);
+            if (why != null) {
+                out.leftover("turn as active NameNode", from.name, "handed over to " + to + " on request: " + why);
+                return;
+            }
+        }
+    }
+
+    /** @return null when it was done, else why not. It is asked again while a controller finds no active one, or a NameNode unhealthy for a moment */
+    private String failover(Node to) throws Exception {
+        long limit = System.nanoTime() + FAILOVER_NS;
+        NNHAServiceTarget target = new NNHAServiceTarget(workload.conf.of(to.name, null), "ns", to.name);
+        String why;
+        do {
+            ZKFCProtocol controller = target.getZKFCProxy(workload.conf.of(to.name, null), FAILOVER_RPC_MS);
+            try {
+                controller.gracefulFailover();
+                why = "the other one is still active";
+            } catch (IOException e) {
+                why = e.toString();
+            } finally {
+                RPC.stopProxy(controller);
+            }
+            if (findActive() && active == to) {
+                return null;
+            }
+            LockSupport.parkNanos(POLL_NS);
+        } while (System.nanoTime() - limit < 0);
+        return why;
     }
 
     // ---- who leads

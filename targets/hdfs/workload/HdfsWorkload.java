@@ -350,6 +350,6 @@ public final class HdfsWorkload extends Driver {
             out.mismatch((Node) said[0], (String) said[1], (String) said[2]);
         }
         admitted.clear();
-        return new HdfsObserver(runner, out, this).observe();
+        return new HdfsObserver(runner, out, this, durable).observe();
     }
 }
