@@ -4,7 +4,7 @@ use crate::broker::{self, Broker};
 use crate::campaign::{Folder, state};
 use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{self, Session, clock, reproduce_flags};
+use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use crate::compare::campaign::dies_with_parent;
 use crate::fuzz::{
@@ -197,7 +197,7 @@ fn autoresume() -> bool {
 fn identify(options: &mut FuzzOptions, target: &Target) {
     // A base may give the name: files and records carry the one the description says.
     options.target.clone_from(&target.name);
-    options.least_limit = Duration::from_millis(2 * clock(target, "serve_ms"));
+    options.least_limits = session::least_limits(target);
     options.identity = identity_of(target);
 }
 

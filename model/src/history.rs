@@ -148,6 +148,14 @@ pub enum Observation {
         what: String,
         detail: String,
     },
+    /// What an administrator may ask of a healthy system, and it did not do in its time.
+    Refused {
+        node: NodeName,
+        what: String,
+        why: String,
+        #[serde(default)]
+        durable: bool,
+    },
     Incomplete {
         what: String,
         why: String,

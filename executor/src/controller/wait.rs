@@ -67,17 +67,8 @@ impl Controller {
             let detail = format!("waited {} ms", waited / 1_000_000);
             return self.give_up("bound", detail, nearest, out);
         }
-        // A death closes connections, but who watches by sessions learns it when the last one is over: silence until then says nothing.
-        let told = self
-            .died
-            .map_or(0, |t| t.saturating_add(nanos(self.limits.notice)));
-        let quiet = now.saturating_sub(w.last_event.max(self.since).max(told));
-        let idle = if self.state.cut.is_some() {
-            self.limits.idle.max(self.limits.notice)
-        } else {
-            self.limits.idle
-        };
-        if quiet > nanos(idle) {
+        let quiet = now.saturating_sub(w.last_event.max(self.since));
+        if quiet > nanos(self.limits.idle) && !self.may_not_know(quiet, now) {
             let detail = format!("no event for {} ms", quiet / 1_000_000);
             return self.give_up("silence", detail, nearest, out);
         }
@@ -85,6 +76,19 @@ impl Controller {
         if n.is_some_and(|n| n > 1) {
             self.drift(&w.entries, now, out);
         }
+    }
+
+    /// Whether the silence may be the target's own patience. Of a cut it learns by its own clock only. A death closes connections, but who watches by
+    /// sessions learns it when the last one is over; a wait that ends before that and [`Limits::idle`] more is not made longer for it.
+    fn may_not_know(&self, quiet: u64, now: u64) -> bool {
+        let notice = nanos(self.limits.notice);
+        if self.state.cut.is_some() {
+            return quiet <= notice;
+        }
+        let idle = nanos(self.limits.idle);
+        let told = self.died.map_or(0, |t| t.saturating_add(notice));
+        now <= told.saturating_add(idle)
+            && notice.saturating_add(idle) <= nanos(self.longest_wait())
     }
 
     /// For the awaited fault.

@@ -83,7 +83,7 @@ fn booted<T>(
     let slot = runner.open_slot()?;
     let mut product = RunProduct::default();
     let done = runner.with_drive(&slot, &sequence, &options, start, began, |drive| {
-        let went = Flow::new(drive, &mut product).boot(&sequence, Boot::cold(&sequence))?;
+        let went = Flow::new(drive, &mut product).boot(&sequence, Boot::EACH)?;
         if let Some(why) = why_not(went, &mut product.record) {
             return Err(RunError::io("learning background stacks", why));
         }

@@ -32,6 +32,12 @@ pub(super) struct Boot {
 }
 
 impl Boot {
+    /// All at once, as children of slot init.
+    pub const EACH: Boot = Boot {
+        how: How::Each,
+        late: 0,
+    };
+
     /// Of the cluster that is dumped as the snapshot of this number, counted from 1.
     pub fn of_snapshot(number: u8) -> Self {
         Self {
@@ -40,16 +46,16 @@ impl Boot {
         }
     }
 
-    /// Of a run without a snapshot. One of a snapshot's sequence starts its nodes in the order in which that snapshot's were started, so that the
-    /// same node leads, and each client is at a server of the same role.
-    pub fn cold(sequence: &FaultSequence) -> Self {
-        let late = match sequence.start {
-            StartState::Snapshot(number) => Self::of_snapshot(number).late,
-            StartState::Cold => 0,
-        };
-        Self {
-            how: How::Each,
-            late,
+    /// Of a run where there are no snapshots. A snapshot's sequence has its nodes started in the order in which that snapshot's were, so that
+    /// the same node leads, and each client is at a server of the same role. Not where a fault is to come meanwhile: it could be for a node
+    /// that is not there yet, or take the first ones their majority.
+    pub fn without_snapshots(sequence: &FaultSequence) -> Self {
+        match sequence.start {
+            StartState::Snapshot(number) if !sequence.needs_start() => Self {
+                late: Self::of_snapshot(number).late,
+                ..Self::EACH
+            },
+            _ => Self::EACH,
         }
     }
 }
@@ -183,5 +189,33 @@ impl Flow<'_, '_, '_> {
             target.ready.timeout.as_millis()
         );
         self.missed("start", &why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cold_run_starts_as_its_snapshot_was_started() {
+        let crash = |phase: &str| {
+            format!(
+                "[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\nnode = \"a\"\nkind = \"write\"\nphase = \"{phase}\"\n"
+            )
+        };
+        for (start, faults, late) in [
+            ("cold", String::new(), 0),
+            ("snapshot-1", String::new(), 0),
+            ("snapshot-3", String::new(), 2),
+            ("snapshot-3", crash("test"), 2),
+            ("snapshot-3", crash("start"), 0),
+        ] {
+            let text = format!("version = 1\ntarget = \"t\"\nstart = \"{start}\"\n{faults}");
+            let sequence = FaultSequence::from_text(&text).unwrap();
+            let boot = Boot::without_snapshots(&sequence);
+            assert_eq!((boot.how, boot.late), (How::Each, late), "{text}");
+        }
+        let third = Boot::of_snapshot(3);
+        assert_eq!((third.how, third.late), (How::Tree, 2));
     }
 }

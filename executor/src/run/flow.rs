@@ -52,7 +52,7 @@ impl Missed {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BeginsAt<'m> {
     /// With the start of its processes; perhaps it is to be seen whether the coverage map fills.
-    Boot { check_map: bool },
+    Boot { check_map: bool, boot: Boot },
     /// With GO.
     Go,
     /// Just after its first faults.
@@ -108,8 +108,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         begins_at: BeginsAt<'_>,
     ) -> Result<Went, RunError> {
         match begins_at {
-            BeginsAt::Boot { check_map } => {
-                if self.boot(sequence, Boot::cold(sequence))? == Went::Ends {
+            BeginsAt::Boot { check_map, boot } => {
+                if self.boot(sequence, boot)? == Went::Ends {
                     return Ok(Went::Ends);
                 }
                 if check_map {

@@ -41,6 +41,7 @@ use crate::prepare::Prepared;
 use crate::setup::criu::Criu;
 use crate::slot::{CutRules, Level, Process, Slot, SlotConfig};
 use crate::target::Target;
+use boot::Boot;
 use cluster::Cluster;
 use drive::Drive;
 use flow::{BeginsAt, Flow};
@@ -250,6 +251,11 @@ impl Runner {
             no_prefix,
             began,
         } = self.begin(sequence, options)?;
+        // Only where no run starts from a snapshot: what a campaign records as cold must have started as all its cold runs do.
+        let boot = match self.config.criu {
+            None => Boot::without_snapshots(sequence),
+            Some(_) => Boot::EACH,
+        };
         let mut sequence = sequence.clone();
         if restored.is_none() {
             sequence.start = StartState::Cold;
@@ -297,7 +303,7 @@ impl Runner {
             ),
             None => {
                 let check_map = options.agent && !self.map_fills.load(Ordering::Relaxed);
-                (Start::Boot, BeginsAt::Boot { check_map })
+                (Start::Boot, BeginsAt::Boot { check_map, boot })
             }
         };
         let made = self.with_drive(&slot, sequence, options, start, began, |drive| {

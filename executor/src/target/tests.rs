@@ -440,6 +440,7 @@ fn the_targets_of_the_repository_can_be_read() {
         "canary-fixed",
         "hbase",
         "hdfs",
+        "hdfs-journal",
         "ratis",
         "zookeeper",
     ] {

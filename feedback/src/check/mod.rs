@@ -53,6 +53,7 @@ pub const CHECKERS: &[(&str, Checker)] = &[
     ("mismatch", residue::check_mismatch),
     ("fatal-log", fatal_log::check_fatal_log),
     ("leftovers", residue::check_leftovers),
+    ("refused", residue::check_refused),
     ("self-exit", exits::check_exits),
     ("serve", liveness::check_serve),
     ("progress", liveness::check_progress),

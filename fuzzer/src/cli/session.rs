@@ -5,6 +5,7 @@
 
 use crate::cli::args::{RunArgs, SetupArgs, UseSnapshots};
 use crate::cli::exit::CliError;
+use crate::fuzz::Limits;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -42,9 +43,22 @@ pub fn run_options(each: &RunArgs, target: &Target) -> RunOptions {
     }
 }
 
-/// A time of the target's clock in ms; 0 where it has none of that name.
+/// What a campaign's limits must be at least. A session as short as the usual wait for a fault needs no more patience: what ends it is seen by then.
 #[must_use]
-pub fn clock(target: &Target, name: &str) -> u64 {
+pub fn least_limits(target: &Target) -> Limits {
+    let usual = RunOptions::default();
+    let session = Duration::from_millis(clock(target, "session_ms"));
+    Limits {
+        run: Duration::from_millis(2 * clock(target, "serve_ms")),
+        fault_wait: match session > usual.fault_wait {
+            true => session + usual.idle,
+            false => Duration::ZERO,
+        },
+    }
+}
+
+/// A time of the target's clock in ms; 0 where it has none of that name.
+fn clock(target: &Target, name: &str) -> u64 {
     let ms = target.clock.get(name).copied().unwrap_or(0);
     u64::try_from(ms).unwrap_or(0)
 }

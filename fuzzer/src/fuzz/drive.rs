@@ -80,7 +80,7 @@ pub trait Drive {
 }
 
 /// Limits of a run, from the learning runs (design, section 7, Numbers).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Wall time of one run.
     pub run: Duration,
@@ -98,19 +98,21 @@ impl Limits {
         }
     }
 
-    /// max(20 s, 5 x the median fault-free run, `least`), max(5 s, 3 x the median test phase); `asked` is `-t`. Times in ms.
+    /// max(20 s, 5 x the median fault-free run, `least`), max(5 s, 3 x the median test phase, `least`); `asked` is `-t`. Times in ms.
     #[must_use]
     pub fn from_learning(
         totals: &[u64],
         tests: &[u64],
-        least: Duration,
+        least: Limits,
         asked: Option<Duration>,
     ) -> Self {
         let seconds = Duration::from_secs;
         let learned = Duration::from_millis(5 * median(totals));
         Limits {
-            run: asked.unwrap_or_else(|| seconds(20).max(learned).max(least)),
-            fault_wait: seconds(5).max(Duration::from_millis(3 * median(tests))),
+            run: asked.unwrap_or_else(|| seconds(20).max(learned).max(least.run)),
+            fault_wait: seconds(5)
+                .max(Duration::from_millis(3 * median(tests)))
+                .max(least.fault_wait),
         }
     }
 }
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn limits() {
         let l = |totals: &[u64], tests: &[u64]| {
-            Limits::from_learning(totals, tests, Duration::ZERO, None)
+            Limits::from_learning(totals, tests, Limits::default(), None)
         };
         let s = Duration::from_secs;
         assert_eq!(
@@ -154,11 +156,14 @@ mod tests {
                 fault_wait: s(12)
             }
         );
-        let slow = Limits::from_learning(&[3000], &[100], s(28), None);
+        let least = |run, fault_wait| Limits { run, fault_wait };
+        let slow = Limits::from_learning(&[3000], &[100], least(s(28), s(0)), None);
+        let sessions = Limits::from_learning(&[3000], &[100], least(s(0), s(10)), None);
+        assert_eq!((sessions.run, sessions.fault_wait), (s(20), s(10)));
         assert_eq!(slow.run, s(28));
         assert_eq!(slow.widened(l(&[9000], &[4000])).run, s(45));
         assert_eq!(slow.widened(l(&[], &[4000])).fault_wait, s(12));
-        let asked = Limits::from_learning(&[6000], &[100], s(28), Some(s(7)));
+        let asked = Limits::from_learning(&[6000], &[100], least(s(28), s(0)), Some(s(7)));
         assert_eq!(asked.run, s(7));
     }
 }

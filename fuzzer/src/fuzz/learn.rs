@@ -170,7 +170,7 @@ where
     session.limits = Limits::from_learning(
         &totals,
         &tests,
-        session.options.least_limit,
+        session.options.least_limits,
         session.options.run_limit,
     );
     session.stability = 100.0 * stability(&maps);

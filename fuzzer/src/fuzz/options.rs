@@ -1,7 +1,7 @@
 //! What `warren fuzz` asks for, how a campaign ends, and what can go wrong. Plain values; filled by the CLI.
 
 use crate::campaign::Environment;
-use crate::fuzz::SharedSnapshot;
+use crate::fuzz::{Limits, SharedSnapshot};
 use crate::known::KnownBugs;
 use crate::search::{Parts, Without};
 use crate::seeds::SeedFile;
@@ -184,8 +184,9 @@ pub struct FuzzOptions {
     pub seed: Option<u64>,
     /// `-t`: limit of one run; none = max(20 s, 5 x the median fault-free run).
     pub run_limit: Option<Duration>,
-    /// What that limit must be at least, unless `-t` says otherwise: twice what the target may take to serve again.
-    pub least_limit: Duration,
+    /// What that limit must be at least, unless `-t` says otherwise: twice what the target may take to serve again. And the wait for one fault: where sessions
+    /// last longer than it would be, until one that a death has ended is over.
+    pub least_limits: Limits,
     /// `-V`: seconds of fuzzing, from the first fuzzed run of this process.
     pub max_time: Option<Duration>,
     /// `--cpu-seconds`: CPU time of fuzzing, Warren's own and that of all it starts, over the whole campaign.
@@ -453,7 +454,7 @@ impl FuzzOptions {
             max_faults: 10,
             seed: None,
             run_limit: None,
-            least_limit: Duration::ZERO,
+            least_limits: Limits::default(),
             max_time: None,
             max_cpu: None,
             max_sequences: None,

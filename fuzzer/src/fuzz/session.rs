@@ -123,7 +123,7 @@ impl Session {
             s.learning = true;
             s.started = Some(Instant::now());
         });
-        let limits = Limits::from_learning(&[], &[], options.least_limit, options.run_limit);
+        let limits = Limits::from_learning(&[], &[], options.least_limits, options.run_limit);
         let max_classes = options.max_classes;
         let seeds = Seeds::new(&options.seeds);
         Session {

@@ -116,7 +116,7 @@ where
         let limits = session.limits.widened(Limits::from_learning(
             &r.totals,
             &r.tests,
-            session.options.least_limit,
+            session.options.least_limits,
             session.options.run_limit,
         ));
         if r.disturbed.is_empty() {

@@ -16,7 +16,7 @@ use warren_executor::run::Runner;
 use warren_feedback::Judge;
 use warren_model::{At, Judgement, RunProduct, Trace};
 
-/// Longest wait for one fault: three times that of a replay.
+/// Longest wait for one fault, at least: three times that of most replays.
 const FAULT_WAIT: Duration = Duration::from_secs(15);
 /// A void run is repeated so often before it counts as not matched.
 const VOID_TRIES: u32 = 3;
@@ -35,11 +35,12 @@ pub fn run(args: &SeedCheckArgs) -> Result<Exit, CliError> {
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let session = Session::open(&name, &args.setup)?;
+    let usual = run_options(&args.each, session.prepared.target());
     let options = RunOptions {
         // Where a seed matches is asked, not how soon: a slow machine is no reason to doubt the seed.
-        fault_wait: FAULT_WAIT,
+        fault_wait: FAULT_WAIT.max(usual.fault_wait),
         stop: interrupt.flag(),
-        ..run_options(&args.each, session.prepared.target())
+        ..usual
     };
     let (runner, judge) = session.runner_for(seeds.iter().map(|s| &s.sequence), &options)?;
     let (mut runs, mut matched) = (0, 0);

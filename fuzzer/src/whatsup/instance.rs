@@ -91,6 +91,12 @@ impl Stats {
             .filter(|(k, _)| k.bytes().all(|b| b.is_ascii_digit()))
             .collect()
     }
+
+    /// The known bug that the finding of this number is, if it is one.
+    #[must_use]
+    pub fn known(&self, number: &str) -> Option<&str> {
+        Some(self.text(&format!("known_{number}"))).filter(|k| !k.is_empty())
+    }
 }
 
 /// The instances in a campaign's folder; the folder itself when it is one.
@@ -193,7 +199,7 @@ mod tests {
     #[test]
     fn stats_of_ours_afls_and_nobodys() {
         let text = "start_time        : 1\nlast_update       : 5\nfuzzer_pid        : 7\nexecs_done        : 61\n\
-                    stability         : 98.62%\ncommand_line      : a b: c\nfinding_000000    : x safety r 1/3\nfinding_x : y\n";
+                    stability         : 98.62%\ncommand_line      : a b: c\nfinding_000000    : x safety r 1/3\nfinding_x : y\nknown_000000 : SIM-1\n";
         let s = Stats::parse(text).unwrap();
         assert_eq!(
             (s.number("execs_done"), s.text("command_line")),
@@ -201,6 +207,10 @@ mod tests {
         );
         assert!((s.decimal("stability") - 98.62).abs() < 1e-9);
         assert_eq!(s.findings(), [("000000", "x safety r 1/3")]);
+        assert_eq!(
+            (s.known("000000"), s.known("000001")),
+            (Some("SIM-1"), None)
+        );
         assert_eq!((s.number("absent"), s.text("absent")), (0, ""));
         for (bad, part) in [
             ("\u{0}\u{1}garbage", "line 1"),

@@ -22,6 +22,8 @@ struct Sums {
     hangs: u64,
     /// Signatures: two instances may have found the same one at the same time.
     findings: BTreeSet<String>,
+    /// Signatures that somewhere are a known bug.
+    known: BTreeSet<String>,
     last_find: u64,
     coverage: f64,
 }
@@ -131,16 +133,30 @@ fn individual(i: &Instance, now: u64) -> String {
     row(
         "findings",
         format!(
-            "{}; saved crashes {}, hangs {}",
+            "{}{}; saved crashes {}, hangs {}",
             findings.len(),
+            of_them_known(
+                findings
+                    .iter()
+                    .filter(|f| stats.known(f.0).is_some())
+                    .count()
+            ),
             stats.number("saved_crashes"),
             stats.number("saved_hangs")
         ),
     );
     for (number, what) in findings {
-        row("", format!("{number} {what}"));
+        let known = stats.known(number).map(|k| format!(", known: {k}"));
+        row("", format!("{number} {what}{}", known.unwrap_or_default()));
     }
     out
+}
+
+fn of_them_known(n: usize) -> String {
+    match n {
+        0 => String::new(),
+        n => format!(", {n} of them known"),
+    }
 }
 
 /// Fuzzed runs an hour: learning has no part in run_time.
@@ -186,11 +202,14 @@ impl Sums {
         self.favoured += s.number("pending_favs");
         self.crashes += s.number("saved_crashes");
         self.hangs += s.number("saved_hangs");
-        let signatures = s.findings().into_iter().map(|(_, what)| {
+        for (number, what) in s.findings() {
             let signature = what.split(' ').next().unwrap_or(what);
-            signature.to_owned()
-        });
-        self.findings.extend(signatures);
+            let of = match s.known(number) {
+                Some(_) => &mut self.known,
+                None => &mut self.findings,
+            };
+            of.insert(signature.to_owned());
+        }
         self.last_find = self.last_find.max(s.number("last_find"));
         self.coverage = self.coverage.max(s.decimal("bitmap_cvg"));
     }
@@ -228,8 +247,9 @@ impl Sums {
         row(
             "Findings",
             format!(
-                "{} (crashes saved {}, hangs {})",
-                self.findings.len(),
+                "{}{} (crashes saved {}, hangs {})",
+                self.findings.union(&self.known).count(),
+                of_them_known(self.known.difference(&self.findings).count()),
                 self.crashes,
                 self.hangs
             ),
@@ -283,7 +303,7 @@ mod tests {
     #[test]
     fn sums_and_states() {
         let stats = "start_time : 900\nlast_update : 990\nfuzzer_pid : 7\nexecs_done : 25\nlearning_runs : 5\nrun_time : 72\n\
-                     sequences_tested : 18\nlast_find : 980\nbitmap_cvg : 1.25%\nfinding_000000 : aa safety replicas 2/3\nsaved_crashes : 2\n\
+                     sequences_tested : 18\nlast_find : 980\nbitmap_cvg : 1.25%\nfinding_000000 : aa safety replicas 2/3\nfinding_000001 : bb liveness serve 0/0\nknown_000001 : SIM-1: text\nsaved_crashes : 2\n\
                      afl_banner : canary\n";
         let all = [
             instance("a", Life::Alive, Some(stats)),
@@ -303,7 +323,9 @@ mod tests {
             "speed           : 1000 runs an hour",
             "last find       : 20 sec ago",
             "last hang       : none seen yet",
-            "000000 aa safety replicas 2/3",
+            "findings        : 2, 1 of them known; saved",
+            "000000 aa safety replicas 2/3\n",
+            "000001 bb liveness serve 0/0, known: SIM-1: text\n",
         ] {
             assert!(long.contains(part), "no `{part}` in\n{long}");
         }
@@ -317,7 +339,7 @@ mod tests {
             "Unreadable : 1\n",
             "Total runs : 75 (54 sequences tested)\n",
             "Speed of the living : 2000 runs an hour\n",
-            "Findings : 1 (crashes saved 6, hangs 0)\n",
+            "Findings : 2, 1 of them known (crashes saved 6, hangs 0)\n",
         ] {
             assert!(short.contains(part), "no `{part}` in\n{short}");
         }

@@ -12,6 +12,7 @@ import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.ha.ZKFCProtocol;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
@@ -37,8 +38,6 @@ final class HdfsObserver {
     private static final long ROUNDS_NS = 12_000_000_000L;
     private static final long POLL_NS = 50_000_000L;
     private static final int HTTP_MS = 2000;
-    private static final long FAILOVER_NS = 30_000_000_000L;
-    private static final int FAILOVER_RPC_MS = 10_000;
     private static final Pattern STATE = Pattern.compile("\"State\" : \"(\\w+)\"");
     private static final Pattern APPLIED = Pattern.compile("LastAppliedOrWrittenTxId[\\\\\": ]+(\\d+)");
 
@@ -50,7 +49,7 @@ final class HdfsObserver {
     private final Map<Node, DistributedFileSystem> systems = new LinkedHashMap<>();
     private Node active;
 
-    /** @param durable whether all nodes have just been started again: what was asked before that is not asked once more */
+    /** @param durable whether all nodes have just been started again: failovers are asked for then, so that no other run's coverage has them */
     HdfsObserver(Runner run, Observations out, HdfsWorkload workload, boolean durable) {
         this.run = run;
         this.out = out;
@@ -74,7 +73,7 @@ final class HdfsObserver {
             boolean whole = namespaces();
             disks.journals();
             leaders();
-            if (whole && !durable) {
+            if (durable) {
                 failovers();
             }
             return whole;
@@ -290,45 +289,58 @@ final class HdfsObserver {
     // ---- failover
 
     /** As an administrator would, once in each direction: the standby's controller is asked to make it the active one. */
-    private void failovers() throws Exception {
-        if (systems.size() < 2) {
-            return;
-        }
-        for (int k = 0; k < systems.size(); k++) {
+    private void failovers() {
+        for (int k = 0; k < 2 && systems.size() == 2; k++) {
             Node from = active;
-            Node to = from;
-            for (Node node : systems.keySet()) {
-                to = node != from ? node : to;
-            }
-            String why = failover(to);
-            if (why != null) {
-                out.leftover("turn as active NameNode", from.name, "handed over to " + to + " on request: " + why);
-                return;
+            for (Node to : systems.keySet()) {
+                if (to != from) {
+                    String why = failover(to);
+                    if (why != null) {
+                        out.refused(from, "a failover to the other NameNode", why);
+                        return;
+                    }
+                    break;
+                }
             }
         }
     }
 
     /** @return null when it was done, else why not. It is asked again while a controller finds no active one, or a NameNode unhealthy for a moment */
-    private String failover(Node to) throws Exception {
-        long limit = System.nanoTime() + FAILOVER_NS;
-        NNHAServiceTarget target = new NNHAServiceTarget(workload.conf.of(to.name, null), "ns", to.name);
+    private String failover(Node to) {
+        long serveMs = Runner.number("serve_ms", 30_000);
+        long limit = System.nanoTime() + serveMs * 1_000_000;
+        Configuration conf = workload.conf.of(to.name, null);
+        NNHAServiceTarget target = new NNHAServiceTarget(conf, "ns", to.name);
         String why;
         do {
-            ZKFCProtocol controller = target.getZKFCProxy(workload.conf.of(to.name, null), FAILOVER_RPC_MS);
+            why = ask(target, conf, (int) serveMs);
             try {
-                controller.gracefulFailover();
-                why = "the other one is still active";
+                if (findActive() && active == to) {
+                    return null;
+                }
             } catch (IOException e) {
-                why = e.toString();
-            } finally {
-                RPC.stopProxy(controller);
-            }
-            if (findActive() && active == to) {
-                return null;
+                // It does not answer while it becomes active.
+                why = why == null ? e.toString() : why;
             }
             LockSupport.parkNanos(POLL_NS);
         } while (System.nanoTime() - limit < 0);
-        return why;
+        return why == null ? "it said that it was done, and it is not" : why;
+    }
+
+    /** @return what the controller said against it; null when it said that it was done */
+    private static String ask(NNHAServiceTarget target, Configuration conf, int timeoutMs) {
+        ZKFCProtocol controller = null;
+        try {
+            controller = target.getZKFCProxy(conf, timeoutMs);
+            controller.gracefulFailover();
+            return null;
+        } catch (IOException e) {
+            return e.toString();
+        } finally {
+            if (controller != null) {
+                RPC.stopProxy(controller);
+            }
+        }
     }
 
     // ---- who leads

@@ -38,15 +38,23 @@ fn fault_free_runs_pass_and_later_ones_need_no_maven() {
     run(offline, 2 * MINUTE).expect_code(0);
 }
 
-/// Three runs of a sequence, of which two have to pass: 3.6.3 has races of its own that strike in one run of a thousand, whatever the faults
-/// (docs/evaluation.md: 4685, 224e2520). What fails in one of three of our own making is no race of theirs.
+/// Races of 3.6.3's own that strike in one run of a thousand, whatever the faults (docs/evaluation.md): 4685 as followers and as the leader see it,
+/// and `CommitProcessor.shutdown`, which does not wait for its own thread.
+const RACES: [&str; 3] = ["a8bbfd11", "a6e9114a", "224e2520"];
+
+/// Replays a sequence: nothing fails, or by nothing else than a race of [`RACES`].
 #[track_caller]
-fn two_of_three_pass(file: &str) -> Ran {
-    let ran = run(warren(&["replay", &corpus(file), "-n", "3"]), 4 * MINUTE);
-    let all = ran.out.contains("\n3 runs: 3 pass\n") && ran.code == Some(0);
-    let most = ran.out.contains("\n3 runs: 1 fail, 2 pass\n") && ran.code == Some(77);
-    assert!(all || most, "{file}: code {:?}\n{}", ran.code, ran.text());
-    ran
+fn passes(file: &str, times: &str) -> Ran {
+    let ran = run(warren(&["replay", &corpus(file), "-n", times]), 4 * MINUTE);
+    let failures: Vec<&str> = ran
+        .out
+        .lines()
+        .filter(|l| l.starts_with("  failure: "))
+        .collect();
+    let theirs = |l: &&str| RACES.iter().any(|r| l.ends_with(&format!("signature {r}")));
+    assert!(failures.iter().all(theirs), "{file}:\n{}", ran.text());
+    let code = if failures.is_empty() { 0 } else { 77 };
+    ran.expect_code(code)
 }
 
 /// A crash at a point and a reboot of each role: injected in full, and no finding.
@@ -54,10 +62,9 @@ fn two_of_three_pass(file: &str) -> Ran {
 fn a_crash_and_a_reboot_of_each_role_pass() {
     let _one = cluster();
     for file in ["leader-crash-reboot.toml", "follower-crash-reboot.toml"] {
-        let ran = two_of_three_pass(file);
-        assert_eq!(
-            ran.out.matches("injected 2 of 2").count(),
-            3,
+        let ran = passes(file, "1");
+        assert!(
+            ran.out.contains("injected 2 of 2"),
             "{file}: not injected in full\n{}",
             ran.text()
         );
@@ -69,7 +76,7 @@ fn a_crash_and_a_reboot_of_each_role_pass() {
 #[test]
 fn an_isolated_leader_passes() {
     let _one = cluster();
-    let ran = two_of_three_pass("leader-isolated-throw.toml");
+    let ran = passes("leader-isolated-throw.toml", "2");
     assert!(
         ran.out.contains("fault 1: partition-start"),
         "{}",

@@ -157,10 +157,14 @@ fn silence_after_a_death_counts_from_when_it_is_noticed() {
         ..limits()
     };
     let faults = [2, 3].map(|n| at(exact(n, 1), crash(Who::Executing)));
-    let mut c = Controller::new(faults.to_vec(), shape(5, 2), patient, 0);
-    c.on(Seen::Go, 0);
-    c.on(claim(0, 2, 1, 1), 2);
-    c.on(dead(2, true), 3);
+    let with = |limits| {
+        let mut c = Controller::new(faults.to_vec(), shape(5, 2), limits, 0);
+        c.on(Seen::Go, 0);
+        c.on(claim(0, 2, 1, 1), 2);
+        c.on(dead(2, true), 3);
+        c
+    };
+    let mut c = with(patient);
     for quiet_ms in [2_100, 5_000, 6_000] {
         let said = c.on(Seen::Tick(quiet()), quiet_ms * MS);
         assert!(said.is_empty(), "{quiet_ms}: {said:?}");
@@ -168,6 +172,11 @@ fn silence_after_a_death_counts_from_when_it_is_noticed() {
     // 4 s until it is noticed, 2 s of silence.
     assert_eq!(
         c.on(Seen::Tick(quiet()), 6_004 * MS),
+        [Action::Cancel { fault: 1 }]
+    );
+    // A wait of 5 s would be over by then: it is not made longer.
+    assert_eq!(
+        with(limits()).on(Seen::Tick(quiet()), 2_100 * MS),
         [Action::Cancel { fault: 1 }]
     );
 }

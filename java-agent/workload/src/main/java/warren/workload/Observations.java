@@ -57,6 +57,11 @@ public final class Observations {
         lines.write("obs", "mismatch", "node", node.name, "what", what, "detail", detail);
     }
 
+    /** What an administrator may ask of a healthy system, and it did not do in its time. */
+    public void refused(Node node, String what, String why) {
+        lines.write("obs", "refused", "node", node.name, "what", what, "why", why, "durable", mark());
+    }
+
     /** @param what one of replicas, digests, leader, leftovers, serve, progress, durability */
     public void incomplete(String what, String why) {
         lines.write("obs", "incomplete", "what", what, "why", why);
