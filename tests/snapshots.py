@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """What a snapshot must not change, and must not leave behind. Too long for CI; run by hand after `cargo build --release`.
 
-    tests/snapshots.py agree TARGET [--runs 60] [--count 50] [--seed 1]
-        a campaign with snapshots, then its kept sequences once from their snapshot and once cold: same outcome, same `injected k of n`?
-    tests/snapshots.py prefix TARGET [--runs 60] [--count 50] [--seed 1]
+    tests/snapshots.py agree TARGET [--runs 60] [--count 50] [--seed 1] [--keep DIR]
+        a campaign with snapshots, then its kept sequences once from their snapshot and once cold: same outcome, same `injected k of n`? Those that
+        disagree are replayed five times each way, and kept in DIR
+    tests/snapshots.py prefix TARGET [--runs 60] [--count 50] [--seed 1] [--keep DIR]
         the same, once with all faults in one run and once from a prefix snapshot (after the faults before its first reboot, at most all but the last)
     tests/snapshots.py restores TARGET [--count 1000]
         so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, and the time of a restore
 
 Exit 0 when what docs/snapshots.md promises holds, else 1. Kills nothing it did not start."""
-import argparse, glob, os, re, subprocess, sys, tempfile, time
+import argparse, collections, glob, os, re, shutil, subprocess, sys, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WARREN = os.path.join(ROOT, "target/release/warren")
@@ -18,7 +19,12 @@ SLOT = re.compile(r"^  times: slot (\d+) ms")
 
 
 def outcomes(files, flags):
-    """Per file: (outcome, injected, started cold, from a prefix), of one replay of all."""
+    """Per file: (outcome, injected, started cold, from a prefix), of the last of the replays of each."""
+    return {file: runs[-1] for file, runs in replays(files, flags).items()}
+
+
+def replays(files, flags):
+    """Per file, of each of its replays: (outcome, injected, started cold, from a prefix)."""
     out = subprocess.run([WARREN, "replay", *files, *flags], cwd=ROOT, capture_output=True, text=True)
     if out.returncode not in (0, 70, 77):
         sys.exit(f"warren replay ended with {out.returncode}:\n{out.stderr}")
@@ -28,11 +34,11 @@ def outcomes(files, flags):
         at = name if name in files else at
         run = RUN.match(line)
         if run and at:
-            seen[at] = [run.group(1), run.group(2), False, False]
+            seen.setdefault(at, []).append([run.group(1), run.group(2), False, False])
         elif "warning: started cold" in line and at in seen:
-            seen[at][2] = True
+            seen[at][-1][2] = True
         elif "  begun where another run was dumped" in line and at in seen:
-            seen[at][3] = True
+            seen[at][-1][3] = True
     return seen
 
 
@@ -55,7 +61,7 @@ def both_ways(args, name, flags):
         entries = entries[: args.count]
         whole = outcomes(entries, ["--snapshot", "require"])
         other = outcomes(entries, flags)
-        same = shared = 0
+        same, shared, differ = 0, 0, []
         for e in entries:
             w, o = whole.get(e), other.get(e)
             if w is None or o is None or w[2] or o[2] != (name == "cold"):
@@ -64,11 +70,30 @@ def both_ways(args, name, flags):
             if w[:2] == o[:2]:
                 same += 1
             else:
+                differ.append(e)
                 print(f"{os.path.basename(e)}: from a snapshot {w[0]}, {w[1]}; {name} {o[0]}, {o[1]}")
         print(f"{same} of {len(entries)} sequences: same outcome and same `injected k of n` both ways")
+        five_times(differ, name, flags, args.keep)
         if least == 2:
             print(f"{shared} of the second ones began from a prefix snapshot")
         return same * 10 >= len(entries) * 9
+
+
+def five_times(files, name, flags, keep):
+    """Chance or not: those that differed, five times each way."""
+    if not files:
+        return
+    if keep:
+        os.makedirs(keep, exist_ok=True)
+        for file in files:
+            shutil.copy(file, keep)
+    ways = [("from a snapshot", ["--snapshot", "require"]), (name, flags)]
+    seen = [(way, replays(files, [*f, "-n", "5"])) for way, f in ways]
+    for file in files:
+        print(os.path.basename(file))
+        for way, runs in seen:
+            tally = collections.Counter(f"{r[0]}, {r[1]}" for r in runs.get(file, []))
+            print(f"  {way}: " + "; ".join(f"{n} x {what}" for what, n in tally.most_common()))
 
 
 def left():
@@ -125,6 +150,7 @@ def main():
         a.add_argument("--runs", type=int, default=60)
         a.add_argument("--count", type=int, default=50)
         a.add_argument("--seed", type=int, default=1)
+        a.add_argument("--keep")
     r = verbs.add_parser("restores")
     r.add_argument("target")
     r.add_argument("--count", type=int, default=1000)

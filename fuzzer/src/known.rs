@@ -30,7 +30,7 @@ pub struct KnownBugs(Vec<KnownBug>);
 /// One of them.
 #[derive(Clone, Debug)]
 pub struct KnownBug {
-    /// The upstream number: `ZOOKEEPER-2332`.
+    /// The upstream number: `ZOOKEEPER-2332`; without one, what it is.
     pub id: String,
     pub title: String,
     /// The first release without it, where there is one.

@@ -79,16 +79,20 @@ impl Controller {
     }
 
     /// Whether the silence may be the target's own patience. Of a cut it learns by its own clock only. A death closes connections, but who watches by
-    /// sessions learns it when the last one is over; a wait that ends before that and [`Limits::idle`] more is not made longer for it.
+    /// sessions learns it when the last one is over; where the wait ends before that and [`Limits::idle`] more, it is not made longer for it.
     fn may_not_know(&self, quiet: u64, now: u64) -> bool {
         let notice = nanos(self.limits.notice);
-        if self.state.cut.is_some() {
-            return quiet <= notice;
-        }
-        let idle = nanos(self.limits.idle);
-        let told = self.died.map_or(0, |t| t.saturating_add(notice));
-        now <= told.saturating_add(idle)
-            && notice.saturating_add(idle) <= nanos(self.longest_wait())
+        let of_a_cut = self.state.cut.is_some() && quiet <= notice;
+        let ends = self.since.saturating_add(nanos(self.longest_wait()));
+        let told = |died: u64| {
+            died.saturating_add(notice)
+                .saturating_add(nanos(self.limits.idle))
+        };
+        of_a_cut
+            || self
+                .died
+                .map(told)
+                .is_some_and(|told| now <= told && told <= ends)
     }
 
     /// For the awaited fault.

@@ -251,7 +251,7 @@ impl Runner {
             no_prefix,
             began,
         } = self.begin(sequence, options)?;
-        // Only where no run starts from a snapshot: what a campaign records as cold must have started as all its cold runs do.
+        // Only where no run starts from a snapshot: what is recorded as cold beside others from snapshots has started as all cold ones do.
         let boot = match self.config.criu {
             None => Boot::without_snapshots(sequence),
             Some(_) => Boot::EACH,

@@ -4,6 +4,7 @@
 //! - `serve`: at each node that was asked, a new session completed a write and a read; degraded only when the question was asked;
 //! - `progress`: each client that lived through the faults made progress again after healing;
 //! - `stable`: the healed cluster reached the stable state within its limit; not asked of a run that its own limit ended;
+//! - `refused`: what an administrator may ask of the healed cluster was done;
 //! - a workload that failed or did not end leaves questions open: unknown, because it is our program;
 //! - a run over its limit is unknown the first time and a hang when it is over twice the limit alone, the second time.
 //!
@@ -213,6 +214,42 @@ pub fn check_stable(product: &RunProduct, rules: &Rules) -> CheckResult {
                 evidence: vec![why.clone()],
             },
         );
+    }
+    result
+}
+
+/// What an administrator asked for after healing, in vain.
+#[must_use]
+pub fn check_refused(product: &RunProduct, rules: &Rules) -> CheckResult {
+    let mut result = CheckResult::pass();
+    for o in &product.observations {
+        if let Observation::Refused {
+            node,
+            what,
+            why,
+            durable,
+        } = o
+        {
+            let stage = match durable {
+                true => Stage::Durable,
+                false => Stage::Healed,
+            };
+            failed(
+                &mut result,
+                product,
+                rules,
+                Phase::Final,
+                Found {
+                    checker: "refused",
+                    kind: FailureKind::Liveness,
+                    stage,
+                    role: None,
+                    node: Some(node.clone()),
+                    what: format!("an administrator's request is not done: {what}"),
+                    evidence: vec![format!("{node}: {why}")],
+                },
+            );
+        }
     }
     result
 }
@@ -473,6 +510,27 @@ mod tests {
         ];
         for (i, (p, retest, expect)) in table.into_iter().enumerate() {
             assert_eq!(run(&p, retest), expect, "case {i}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_not_done_is_a_failure_of_the_stage_it_was_made_in() {
+        for (durable, stage) in [(false, Stage::Healed), (true, Stage::Durable)] {
+            let refused = Observation::Refused {
+                node: "n1".into(),
+                what: "a failover".into(),
+                why: "no answer".into(),
+                durable,
+            };
+            let mut product = asked(&[refused]);
+            let result = check_refused(&product, &rules());
+            let [f] = &result.failures[..] else {
+                panic!("{:?}", result.failures);
+            };
+            assert_eq!((f.kind, f.stage), (FailureKind::Liveness, stage));
+            // The machine may be to blame.
+            product.record.stalls_ms.insert(Phase::Final, 300);
+            assert_eq!(count(&check_refused(&product, &rules())), (0, 1));
         }
     }
 }

@@ -53,11 +53,11 @@ pub const CHECKERS: &[(&str, Checker)] = &[
     ("mismatch", residue::check_mismatch),
     ("fatal-log", fatal_log::check_fatal_log),
     ("leftovers", residue::check_leftovers),
-    ("refused", residue::check_refused),
     ("self-exit", exits::check_exits),
     ("serve", liveness::check_serve),
     ("progress", liveness::check_progress),
     ("stable", liveness::check_stable),
+    ("refused", liveness::check_refused),
     ("workload", liveness::check_workload),
     ("incomplete", residue::check_incomplete),
 ];

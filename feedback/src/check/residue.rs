@@ -58,39 +58,6 @@ pub fn check_mismatch(product: &RunProduct, _: &Rules) -> CheckResult {
     result.whatever_the_names()
 }
 
-/// What an administrator asked for after healing, in vain.
-#[must_use]
-pub fn check_refused(product: &RunProduct, _: &Rules) -> CheckResult {
-    let mut result = CheckResult::pass();
-    for o in &product.observations {
-        if let Observation::Refused {
-            node,
-            what,
-            why,
-            durable,
-        } = o
-        {
-            result.fail(
-                product,
-                Found {
-                    checker: "refused",
-                    kind: FailureKind::Liveness,
-                    stage: if *durable {
-                        Stage::Durable
-                    } else {
-                        Stage::Healed
-                    },
-                    role: None,
-                    node: Some(node.clone()),
-                    what: format!("an administrator's request is not done: {what}"),
-                    evidence: vec![format!("{node}: {why}")],
-                },
-            );
-        }
-    }
-    result
-}
-
 /// Questions the workload could not ask.
 #[must_use]
 pub fn check_incomplete(product: &RunProduct, _: &Rules) -> CheckResult {
@@ -172,23 +139,6 @@ mod tests {
             assert_eq!(count(&check_leftovers(&p, &rules)), (left, 0), "{seen:?}");
             assert_eq!(count(&check_mismatch(&p, &rules)), (mis, 0), "{seen:?}");
             assert_eq!(count(&check_incomplete(&p, &rules)), (0, inc), "{seen:?}");
-        }
-    }
-
-    #[test]
-    fn a_request_that_is_not_done_is_a_failure_of_liveness() {
-        for (durable, stage) in [(false, Stage::Healed), (true, Stage::Durable)] {
-            let refused = Observation::Refused {
-                node: "n1".into(),
-                what: "a failover".into(),
-                why: "no answer".into(),
-                durable,
-            };
-            let result = check_refused(&Build::new().obs(refused).product, &Rules::default());
-            let [f] = &result.failures[..] else {
-                panic!("{:?}", result.failures);
-            };
-            assert_eq!((f.kind, f.stage), (FailureKind::Liveness, stage));
         }
     }
 }

@@ -16,7 +16,7 @@ use warren_executor::run::Runner;
 use warren_feedback::Judge;
 use warren_model::{At, Judgement, RunProduct, Trace};
 
-/// Longest wait for one fault, at least: three times that of most replays.
+/// Longest wait for one fault, at least: more than twice that of most replays.
 const FAULT_WAIT: Duration = Duration::from_secs(15);
 /// A void run is repeated so often before it counts as not matched.
 const VOID_TRIES: u32 = 3;

@@ -313,7 +313,7 @@ final class HdfsObserver {
         NNHAServiceTarget target = new NNHAServiceTarget(conf, "ns", to.name);
         String why;
         do {
-            why = ask(target, conf, (int) serveMs);
+            why = ask(target, conf, (int) Math.max(1000, (limit - System.nanoTime()) / 1_000_000));
             try {
                 if (findActive() && active == to) {
                     return null;
