@@ -4,9 +4,13 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.URI;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider;
+import org.apache.hadoop.hdfs.server.namenode.ha.HAProxyFactory;
 import org.apache.hadoop.net.StandardSocketFactory;
 import warren.workload.Runner;
 
@@ -16,8 +20,11 @@ final class HdfsConf {
     /** Port of the failover controller of NameNode i, less i. */
     private static final int CONTROLLERS = 8101;
     private static final String BIND = "warren.client.address";
+    private static final String COUNTED_AS = "warren.client.number";
+    private static final Map<String, AtomicLong> FAILOVERS = new ConcurrentHashMap<>();
 
     private final Map<String, String> namenodes;
+    private final AtomicLong made = new AtomicLong();
 
     /** @param namenodes address by name */
     HdfsConf(Map<String, String> namenodes) {
@@ -41,8 +48,8 @@ final class HdfsConf {
         conf.set("dfs.nameservices", "ns");
         conf.set("dfs.ha.namenodes.ns", order.toString());
         conf.setBoolean("dfs.ha.automatic-failover.enabled", true);
-        conf.set("dfs.client.failover.proxy.provider.ns",
-                "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider");
+        conf.set("dfs.client.failover.proxy.provider.ns", Counting.class.getName());
+        conf.set(COUNTED_AS, Long.toString(made.incrementAndGet()));
         conf.setInt("dfs.client.failover.sleep.base.millis", 50);
         conf.setInt("dfs.client.failover.sleep.max.millis", 500);
         conf.setInt("dfs.client.failover.max.attempts", 10);
@@ -69,6 +76,27 @@ final class HdfsConf {
 
     static DistributedFileSystem open(Configuration conf, String uri) throws IOException {
         return (DistributedFileSystem) FileSystem.newInstance(URI.create(uri), conf);
+    }
+
+    /** How often clients with this configuration have turned to another NameNode. */
+    static AtomicLong failovers(Configuration conf) {
+        return FAILOVERS.computeIfAbsent(conf.get(COUNTED_AS), key -> new AtomicLong());
+    }
+
+    /** Counts when its client turns to another NameNode. */
+    public static final class Counting<T> extends ConfiguredFailoverProxyProvider<T> {
+        private final AtomicLong count;
+
+        public Counting(Configuration conf, URI uri, Class<T> face, HAProxyFactory<T> factory) {
+            super(conf, uri, face, factory);
+            count = failovers(conf);
+        }
+
+        @Override
+        public void performFailover(T current) {
+            count.incrementAndGet();
+            super.performFailover(current);
+        }
     }
 
     /** Sockets bound to the client's own address, so that a cut can tell clients apart. */

@@ -1,4 +1,3 @@
-import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -123,10 +122,8 @@ final class HdfsOperations {
 
     Result read(Client client, String path) {
         return client.run(Operation.of("read", path), () -> of(client).call(() -> {
-            byte[] content;
-            try {
-                content = HdfsSession.read(of(client).fs, path);
-            } catch (FileNotFoundException e) {
+            byte[] content = of(client).readFromActive(path);
+            if (content == null) {
                 return Result.ok();
             }
             boolean moving = !path.startsWith(HdfsFiles.PLAIN) && HdfsFiles.between(files.id(path), content);

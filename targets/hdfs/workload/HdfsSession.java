@@ -1,6 +1,8 @@
 import java.io.ByteArrayOutputStream;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
@@ -8,13 +10,38 @@ import warren.workload.LibrarySession;
 
 /** One HDFS client: a lease holder with at most one file open for writing. Its calls end by the time-outs of {@link HdfsConf}. */
 final class HdfsSession extends LibrarySession {
+    private static final int READ_TRIES = 3;
+
     final DistributedFileSystem fs;
     /** The file that is being written, kept open between two operations. */
     FSDataOutputStream out;
 
-    HdfsSession(DistributedFileSystem fs, String client) {
+    private final AtomicLong failovers;
+
+    HdfsSession(DistributedFileSystem fs, String client, AtomicLong failovers) {
         super(client);
         this.fs = fs;
+        this.failovers = failovers;
+    }
+
+    /** A whole file, null where there is none, as an active NameNode knows it. */
+    byte[] readFromActive(String path) throws IOException {
+        for (int tries = 0; tries < READ_TRIES; tries++) {
+            // A standby answers reads, and may be behind: the observer needs that (hdfs-site.xml.in). This it refuses, and the client turns to the other one.
+            fs.msync();
+            long before = failovers.get();
+            byte[] content;
+            try {
+                content = read(fs, path);
+            } catch (FileNotFoundException e) {
+                content = null;
+            }
+            fs.msync();
+            if (failovers.get() == before) {
+                return content;
+            }
+        }
+        throw new IOException("another NameNode became active during each of " + READ_TRIES + " reads");
     }
 
     @Override

@@ -7,6 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants;
@@ -77,7 +78,8 @@ public final class HdfsWorkload extends Driver {
 
     @Override
     public Session open(Client client, Node at, long timeoutMs) throws IOException {
-        return new HdfsSession(HdfsConf.open(conf.of(at.name, client.address), "hdfs://ns"), client.name);
+        Configuration of = conf.of(at.name, client.address);
+        return new HdfsSession(HdfsConf.open(of, "hdfs://ns"), client.name, HdfsConf.failovers(of));
     }
 
     @Override
