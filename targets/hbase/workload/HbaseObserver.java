@@ -9,6 +9,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hadoop.hbase.ClusterMetrics;
+import org.apache.hadoop.hbase.MetaTableAccessor;
 import org.apache.hadoop.hbase.ServerName;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Admin;
@@ -145,12 +146,18 @@ final class HbaseObserver {
         return all;
     }
 
-    /** Waits until nothing is under way; what is left then never ends. @return false when nobody could be asked */
+    /**
+     * Waits until hbase:meta can be read and nothing is under way; what is left then never ends.
+     *
+     * @return false when nobody could be asked, or something is left: what it has done by half is no inconsistency yet
+     */
     private boolean settled() {
         long limit = System.nanoTime() + SETTLE_NS;
         while (true) {
             String why = null;
             try {
+                // After a restart a master may know of nothing to do yet, while no server has hbase:meta.
+                MetaTableAccessor.getTableStates(connection);
                 List<String[]> open = underWay();
                 if (open.isEmpty()) {
                     return true;
@@ -159,7 +166,8 @@ final class HbaseObserver {
                     for (String[] one : open) {
                         out.leftover(one[0], one[1], one[2]);
                     }
-                    return true;
+                    out.incomplete("replicas", open.size() + " things are still under way, the first a " + open.get(0)[0]);
+                    return false;
                 }
             } catch (IOException e) {
                 why = e.toString();

@@ -106,15 +106,18 @@ fn a_crash_bug_shows_on_every_level() {
 fn seed_check_says_what_matched_and_what_came_nearest() {
     let _one = cluster();
     let file = corpus("b-parts-throw.toml");
-    let ran = run(warren(&["seed", "check", &file]), 2 * MINUTE).expect_code(0);
+    // Whether the leader keeps a part when the cut comes is chance in one run of a hundred.
+    let ran = run(warren(&["seed", "check", &file, "-n", "3"]), 3 * MINUTE);
     for want in [
         "fault 1: partition-start at c",
         "(follower), msg-send before, n = 1, phase test, stack ",
         "canary.Follower.sendLast:",
-        "1 run: 1 matched in full",
     ] {
         assert!(ran.out.contains(want), "lacks `{want}`:\n{}", ran.text());
     }
+    let all = ran.code == Some(0) && ran.out.contains("3 runs: 3 matched in full");
+    let most = ran.code == Some(1) && ran.out.contains("3 runs: 2 matched in full");
+    assert!(all || most, "code {:?}\n{}", ran.code, ran.text());
 
     let dir = tempfile::tempdir().unwrap();
     let late = dir.path().join("late.toml");
