@@ -386,7 +386,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut c = campaign(dir.path());
         c.make_ready().unwrap();
+        // Where tests were started with SIGINT ignored, a shell cannot trap it.
         c.words = vec![
+            "--default-signal=INT".into(),
+            "/bin/sh".into(),
             "-c".into(),
             "trap 'exit 0' INT; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; exit 9"
                 .into(),
@@ -394,7 +397,7 @@ mod tests {
         let interrupt = Interrupt::default();
         interrupt.hang_up();
         assert_eq!(
-            c.run(Path::new("/bin/sh"), &interrupt).unwrap(),
+            c.run(Path::new("/usr/bin/env"), &interrupt).unwrap(),
             Ended::Asked
         );
     }
