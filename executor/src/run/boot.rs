@@ -99,24 +99,21 @@ impl Flow<'_, '_, '_> {
             }
         }
         let whole = sequence.faults.is_empty();
+        // All serve, or never will.
+        let settled = |d: &Drive<'_, '_>| {
+            d.all_serve()
+                || d.workload_gone.is_some()
+                || cannot_serve(d, whole)
+                || d.cluster.launched_died()
+        };
         if !late.is_empty() {
-            self.drive.until(until, |d| {
-                d.all_serve()
-                    || d.workload_gone.is_some()
-                    || cannot_serve(d, whole)
-                    || d.cluster.launched_died()
-            })?;
+            self.drive.until(until, settled)?;
             match boot.how {
                 How::Tree => self.drive.cluster.launch(&late, false)?,
                 How::Each => self.drive.cluster.spawn_nodes(&late)?,
             }
         }
-        let ready = self.drive.until(until, |d| {
-            d.all_serve()
-                || d.workload_gone.is_some()
-                || cannot_serve(d, whole)
-                || d.cluster.launched_died()
-        })?;
+        let ready = self.drive.until(until, settled)?;
         if let Some((node, why)) = self.drive.cluster.refusal() {
             return Err(RunError::AgentRefused { node, why });
         }
