@@ -51,6 +51,8 @@ pub struct FaultTest {
     pub cpu_s: f64,
     /// It began from a prefix snapshot.
     pub from_prefix: bool,
+    /// It began from a snapshot, and its faults are crashes and reboots, which is all that CrashFuzz injects.
+    pub crashes_only: bool,
     /// (point reached -> signal sent, signal sent -> reaped) of each crash, ms.
     pub kills: Vec<(f64, f64)>,
     /// Events of killed nodes more than 2 ms after their signal.
@@ -107,6 +109,7 @@ impl FaultTest {
             injected_in_full,
             cpu_s: ms(cpu_ms) / 1000.0,
             from_prefix: false,
+            crashes_only: false,
             kills: signal_us
                 .iter()
                 .zip(reap_us)
@@ -152,9 +155,13 @@ pub struct Figures {
     pub snapshot_test_ratio: Option<f64>,
     /// CPU seconds of its mean test.
     pub snapshot_test_cpu_s: Option<f64>,
+    /// Of its tests from a snapshot those without a partition, as CrashFuzz's tests are: their mean / plain run.
+    pub snapshot_crash_ratio: Option<f64>,
     /// Mean fault test of a campaign with snapshots and prefix snapshots, the making of both included.
     pub prefix_test_s: Option<f64>,
     pub prefix_test_ratio: Option<f64>,
+    /// As `snapshot_crash_ratio`.
+    pub prefix_crash_ratio: Option<f64>,
     pub prefix_test_cpu_s: Option<f64>,
     /// Of its tests, those that began from a prefix snapshot.
     pub prefix_share: Option<f64>,
@@ -189,6 +196,13 @@ impl Figures {
         let snapshot_run_s = restored(|r| r.wall_s);
         let snapshot_test_s = of(&s.warm_tests, |t| t.secs);
         let prefix_test_s = of(&s.prefix_tests, |t| t.secs);
+        let crash_ratio = |tests: &[FaultTest]| {
+            let crashes = tests.iter().filter(|t| t.crashes_only);
+            ratio(
+                mean(&crashes.map(|t| t.secs).collect::<Vec<_>>()),
+                plain_run_s,
+            )
+        };
         let all = || {
             let snapshots = s.warm_tests.iter().chain(&s.prefix_tests);
             s.tests.iter().chain(snapshots)
@@ -203,6 +217,8 @@ impl Figures {
             snapshot_run_ratio: ratio(snapshot_run_s, plain_run_s),
             snapshot_test_ratio: ratio(snapshot_test_s, plain_run_s),
             restore_to_first_op_s: restored(|r| r.first_op_s),
+            snapshot_crash_ratio: crash_ratio(&s.warm_tests),
+            prefix_crash_ratio: crash_ratio(&s.prefix_tests),
             snapshot_test_cpu_s: of(&s.warm_tests, |t| t.cpu_s),
             fault_test_cpu_s: of(&s.tests, |t| t.cpu_s),
             prefix_test_ratio: ratio(prefix_test_s, plain_run_s),
@@ -230,7 +246,7 @@ impl Figures {
     /// A table with the limits Warren sets itself and CrashFuzz's figures beside.
     #[must_use]
     pub fn table(&self, target: &str) -> String {
-        let rows: [Row; 20] = [
+        let rows: [Row; 22] = [
             (
                 "plain run, no agent (median)",
                 self.plain_run_s,
@@ -311,6 +327,13 @@ impl Figures {
             ),
             ("  its CPU", self.snapshot_test_cpu_s, "s", Some(3.5), ""),
             (
+                "  crash and reboot only / plain",
+                self.snapshot_crash_ratio,
+                "",
+                Some(1.0),
+                "14.1",
+            ),
+            (
                 "fault test, prefix snapshots (mean)",
                 self.prefix_test_s,
                 "s",
@@ -325,6 +348,13 @@ impl Figures {
                 "14.1",
             ),
             ("  its CPU", self.prefix_test_cpu_s, "s", Some(3.5), ""),
+            (
+                "  crash and reboot only / plain",
+                self.prefix_crash_ratio,
+                "",
+                Some(1.0),
+                "14.1",
+            ),
             (
                 "  share that began from one",
                 self.prefix_share,
@@ -451,17 +481,16 @@ mod tests {
                     secs: 7.0,
                     injected_in_full: true,
                     cpu_s: 6.0,
-                    from_prefix: false,
                     kills: vec![(0.4, 20.0)],
-                    late_events: 0,
+                    ..FaultTest::default()
                 },
                 FaultTest {
                     secs: 9.0,
                     injected_in_full: false,
                     cpu_s: 8.0,
-                    from_prefix: false,
                     kills: vec![(6.0, 30.0)],
                     late_events: 2,
+                    ..FaultTest::default()
                 },
             ],
             restored: vec![RestoredRun {
@@ -473,18 +502,17 @@ mod tests {
                 secs: 3.0,
                 injected_in_full: true,
                 cpu_s: 2.5,
-                from_prefix: false,
-                kills: Vec::new(),
-                late_events: 0,
+                ..FaultTest::default()
             }],
             prefix_tests: [true, false]
                 .map(|from_prefix| FaultTest {
-                    secs: 2.0,
+                    secs: if from_prefix { 1.8 } else { 2.2 },
                     injected_in_full: true,
                     cpu_s: 1.5,
                     from_prefix,
-                    kills: Vec::new(),
-                    late_events: 0,
+                    // One of each, so that the mean of the crashes is not that of all.
+                    crashes_only: from_prefix,
+                    ..FaultTest::default()
                 })
                 .to_vec(),
             rss_mib: Some(60.0),
@@ -503,9 +531,10 @@ mod tests {
         assert_eq!(f.kill_latency_ms_p99, Some(6.0));
         assert_eq!((f.late_events, f.fault_tests_injected), (2, 4));
         assert_eq!(
-            (f.prefix_test_ratio, f.prefix_share),
-            (Some(1.0), Some(0.5))
+            (f.prefix_test_ratio, f.prefix_crash_ratio, f.prefix_share),
+            (Some(1.0), Some(0.9), Some(0.5))
         );
+        assert_eq!(f.snapshot_crash_ratio, None);
         assert_eq!(f.restore_to_first_op_s, Some(0.4));
         assert_eq!(f.snapshot_run_ratio, Some(0.45));
         assert_eq!(f.snapshot_test_ratio, Some(1.5));

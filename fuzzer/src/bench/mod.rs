@@ -208,6 +208,8 @@ fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
     struct Line {
         role: String,
         at_ms: u64,
+        kinds: String,
+        start: String,
         reason: Option<String>,
         #[serde(default)]
         from_prefix: Option<usize>,
@@ -241,6 +243,7 @@ fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
         );
         tests.push(FaultTest {
             from_prefix: l.from_prefix.is_some(),
+            crashes_only: l.start != "cold" && !l.kinds.contains("partition"),
             ..test
         });
     }
@@ -274,23 +277,35 @@ mod tests {
 
     #[test]
     fn tests_come_from_lines_of_role_fuzz() {
-        let line = |role: &str, at: u64, total: u64, void: &str| {
+        let of = |start: &str, kinds: &str, role: &str, at: u64, total: u64, void: &str| {
             format!(
-                "{{\"role\":\"{role}\",\"at_ms\":{at},\"reason\":null,\"void\":{void},\"times_ms\":{{\"total\":{total}}},\"cpu_ms\":1500,\
+                "{{\"role\":\"{role}\",\"at_ms\":{at},\"kinds\":\"{kinds}\",\"start\":\"{start}\",\"reason\":null,\"void\":{void},\"times_ms\":{{\"total\":{total}}},\"cpu_ms\":1500,\
                  \"kill_signal_us\":[400],\"kill_reap_us\":[20000],\"late_events\":0}}\n"
             )
         };
+        let line = |role, at, total, void| of("snapshot-1", "crash+reboot", role, at, total, void);
         let text = [
             line("learning", 0, 4000, "null"),
             line("fuzz", 5000, 4900, "null"),
             line("confirm", 9000, 4000, "null"),
             line("fuzz", 14_000, 4800, "null"),
             line("fuzz", 15_000, 900, "\"starved\""),
+            of("cold", "crash", "fuzz", 20_000, 4800, "null"),
+            of(
+                "snapshot-2",
+                "crash+partition-start",
+                "fuzz",
+                25_000,
+                4800,
+                "null",
+            ),
         ]
         .concat();
         let tests = tests_of(&text).unwrap();
         let secs: Vec<f64> = tests.iter().map(|t| t.secs).collect();
-        assert_eq!(secs, [5.0, 5.0]);
+        assert_eq!(secs, [5.0; 4]);
+        let crashes: Vec<bool> = tests.iter().map(|t| t.crashes_only).collect();
+        assert_eq!(crashes, [true, true, false, false], "cold, and with a cut");
         assert_eq!(tests[0].cpu_s, 1.5);
         assert_eq!(tests[0].kills, [(0.4, 20.0)]);
         assert!(tests_of("{}\n").unwrap_err().contains("line 1"));
