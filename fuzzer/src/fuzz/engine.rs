@@ -15,7 +15,6 @@ use super::sync::{check_main, mark_main};
 use super::{SharedSnapshot, State};
 use crate::campaign::state::{Lock, Store};
 use crate::campaign::{Folder, StoredRun, sync_file};
-use crate::search::children::serving_since;
 use crate::search::{NextRun, Queue, SearchScheduler, Shares, Swarm, Warren, XoRand};
 use libafl::corpus::{Corpus, InMemoryCorpus};
 use libafl::events::SimpleEventManager;
@@ -230,7 +229,9 @@ fn resume<E: Drive>(
     }
     if session.learnt.roots > 0 && !session.options.strategy.has_queue() {
         let root = StoredRun::read(&session.folder.runs(), 0)?;
-        session.root_serving_ns = serving_since(&root.record);
+        session
+            .root_incarnations
+            .clone_from(&root.record.incarnations);
         session.root_test_ms = root.record.times.test;
         session.root = root.trace;
     }

@@ -77,7 +77,7 @@ impl Session {
             ),
             _ => random_points::draw(
                 &self.root,
-                self.root_serving_ns,
+                &self.root_incarnations,
                 target,
                 start,
                 drawing,

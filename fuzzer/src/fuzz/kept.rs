@@ -9,7 +9,6 @@ use super::session::Session;
 use crate::campaign::StoredRun;
 use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
-use crate::search::children::serving_since;
 use crate::search::queue::Kept;
 use crate::search::{Alike, Bounds, Drawing, Queue, Seed};
 use libafl::HasMetadata;
@@ -82,7 +81,7 @@ pub fn seed_of<'a>(record: &'a RunRecord, trace: &'a Trace, bounds: Bounds) -> O
         trace,
         matched: record.matched.as_ref()?,
         exits: &record.exits,
-        serving_ns: serving_since(record),
+        incarnations: &record.incarnations,
         bounds,
     })
 }

@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots, KnownStates};
-use warren_model::Trace;
+use warren_model::{Incarnation, Trace};
 
 /// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
 pub const STOPPED: &str = "stopped";
@@ -58,8 +58,8 @@ pub struct Session {
     pub root_test_ms: u64,
     /// Its trace: what `random-points` draws from.
     pub root: Trace,
-    /// When its first node served.
-    pub root_serving_ns: Option<u64>,
+    /// The processes of that run.
+    pub root_incarnations: Vec<Incarnation>,
     /// What shapes are cast on, by the id of the root that was read for it.
     pub grounds: BTreeMap<u64, Rc<Ground>>,
     /// Given by `-i`.
@@ -143,7 +143,7 @@ impl Session {
             fault_free_stacks: BTreeSet::new(),
             root_test_ms: 0,
             root: Trace::default(),
-            root_serving_ns: None,
+            root_incarnations: Vec::new(),
             grounds: BTreeMap::new(),
             seeds,
             tested: BTreeSet::new(),

@@ -11,7 +11,6 @@ use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
 use crate::search::Bounds;
-use crate::search::children::serving_since;
 use libafl::HasMetadata;
 use libafl::executors::{ExitKind, HasObservers};
 use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
@@ -91,7 +90,9 @@ where
         )?;
     } else if session.learnt.roots == 0 {
         session.root = run.trace().clone();
-        session.root_serving_ns = serving_since(run.record());
+        session
+            .root_incarnations
+            .clone_from(&run.record().incarnations);
         session.root_test_ms = run.record().times.test;
     }
     session.learnt.roots += 1;

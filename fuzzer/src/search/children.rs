@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use warren_model::point::fault_id;
 use warren_model::{
     At, ClusterShape, ClusterState, CrashStyle, CutHow, CutWay, CutWho, EventFlags, Exit, Fault,
-    FaultId, FaultKind, FaultSequence, Kind, Member, NodeName, Phase, Place, RunRecord, StackId,
+    FaultId, FaultKind, FaultSequence, Incarnation, Kind, Member, NodeName, Phase, Place, StackId,
     Trace, TraceEvent, Who,
 };
 
@@ -105,24 +105,25 @@ pub struct Seed<'a> {
     pub matched: &'a FaultSequence,
     /// Processes that ended by themselves: dead from then on.
     pub exits: &'a [Exit],
-    /// When the first node served: see [`serving_since`].
-    pub serving_ns: Option<u64>,
+    /// Its processes: when each first served bounds the points of its start, see [`is_point`].
+    pub incarnations: &'a [Incarnation],
     pub bounds: Bounds,
 }
 
-/// When the first node of a run served, ns. From then on the start may be over at any moment: a point of phase start that came
-/// later was met by luck, and a child there would mostly not be injected.
-#[must_use]
-pub fn serving_since(record: &RunRecord) -> Option<u64> {
-    record.incarnations.iter().filter_map(|i| i.ready_ns).min()
-}
-
-/// Whether faults may be placed at an event at all: phases start (until the first node serves) and test, not passed while a
+/// Whether faults may be placed at an event of a trace at all: phases start (until its node serves) and test, not passed while a
 /// thread was held.
+///
+/// The start is over once every node serves, so it cannot be over before a node has passed what comes before it serves. What it does later in
+/// that phase was met by luck, and a child there would mostly not be injected.
 #[must_use]
-pub fn is_point(event: &TraceEvent, serving_ns: Option<u64>) -> bool {
+pub fn is_point(trace: &Trace, event: &TraceEvent, incarnations: &[Incarnation]) -> bool {
+    let serves_by = |t: u64| {
+        let node = trace.nodes.get(usize::from(event.node));
+        let own = incarnations.iter().filter(|i| Some(&i.node) == node);
+        own.filter_map(|i| i.ready_ns).min().is_some_and(|r| r <= t)
+    };
     let phase = match event.phase {
-        Phase::Start => serving_ns.is_none_or(|t| event.t_ns < t),
+        Phase::Start => !serves_by(event.t_ns),
         Phase::Test => true,
         _ => false,
     };
@@ -229,9 +230,9 @@ impl Seed<'_> {
     /// held; with their index.
     pub fn later_points(&self) -> impl Iterator<Item = (u32, &TraceEvent)> {
         let done = self.matched.faults.len();
-        (0u32..)
-            .zip(&self.trace.events)
-            .filter(move |(_, e)| is_point(e, self.serving_ns) && e.interval.faults_done() == done)
+        (0u32..).zip(&self.trace.events).filter(move |(_, e)| {
+            is_point(self.trace, e, self.incarnations) && e.interval.faults_done() == done
+        })
     }
 
     /// All classes with their events, in a fixed order. Empty when the run's own faults leave no room for one more.

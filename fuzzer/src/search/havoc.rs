@@ -158,7 +158,8 @@ impl<'a> Parent<'a> {
     /// The points of the run while it waited for this fault.
     fn points(&self, before: usize) -> impl Iterator<Item = (u32, &TraceEvent)> {
         (0u32..).zip(&self.seed.trace.events).filter(move |(_, e)| {
-            is_point(e, self.seed.serving_ns) && e.interval.faults_done() == before
+            is_point(self.seed.trace, e, self.seed.incarnations)
+                && e.interval.faults_done() == before
         })
     }
 }

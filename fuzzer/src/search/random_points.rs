@@ -10,7 +10,7 @@ use super::rand::{XoRand, below, chance};
 use libafl_bolts::rands::Rand;
 use warren_model::{
     At, ClusterState, CrashStyle, CutWay, CutWho, EventFlags, Fault, FaultKind, FaultSequence,
-    Member, Pattern, Phase, StartState, Trace, TraceEvent, Who,
+    Incarnation, Member, Pattern, Phase, StartState, Trace, TraceEvent, Who,
 };
 
 /// Where a sequence begins: cold with this probability, else from one of so many snapshots.
@@ -22,11 +22,11 @@ pub fn start(snapshots: u8, cold_share: f64, rand: &mut impl Rand) -> StartState
     StartState::Snapshot(1 + u8::try_from(drawn).unwrap_or(0))
 }
 
-/// Draws one sequence that begins so; `serving_ns` is the trace's `serving_since`. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
+/// Draws one sequence that begins so; `incarnations` are those of the trace's run. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
 #[must_use]
 pub fn draw(
     trace: &Trace,
-    serving_ns: Option<u64>,
+    incarnations: &[Incarnation],
     target: &str,
     start: StartState,
     drawing: &Drawing<'_>,
@@ -35,7 +35,7 @@ pub fn draw(
     let points: Vec<&TraceEvent> = trace
         .events
         .iter()
-        .filter(|e| is_point(e, serving_ns))
+        .filter(|e| is_point(trace, e, incarnations))
         .filter(|e| start == StartState::Cold || e.phase == Phase::Test)
         .collect();
     let wanted = 1 + below(rand, drawing.shape.max_faults as u64);

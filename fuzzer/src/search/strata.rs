@@ -50,7 +50,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Of a run without faults: nothing was ever disturbed.
+    /// Of a run without faults that went on from a snapshot: nothing was ever disturbed.
     pub const CALM: Bounds = Bounds {
         recovered_ns: Some(0),
         settled_ns: Some(0),
@@ -69,16 +69,19 @@ impl Bounds {
         }
     }
 
-    /// Of a run. Recovered: the first ok answer to an operation begun after the last fault was done. Settled: recovered, each living
+    /// Of a run. Recovered: the first ok answer to an operation begun after the last fault was done; without a fault, after the launch, so
+    /// that what a cluster's own start does is drawn as often as what comes later. Settled: recovered, each living
     /// node's process has passed its ready probe, and each living server that clients asked since has answered one with ok. Of a
     /// living server that nobody asked and that was not restarted nothing is known: it is taken to serve.
     #[must_use]
     pub fn of(product: &RunProduct) -> Self {
         let record = &product.record;
-        let Some(last) = record.injected.last() else {
-            return Bounds::CALM;
+        let start = record.matched.as_ref().map(|m| m.start);
+        let since = match record.injected.last() {
+            Some(last) => last.t_done,
+            None if start == Some(StartState::Cold) => 0,
+            None => return Bounds::CALM,
         };
-        let since = last.t_done;
         let dead = dead(product);
         let alive = |n: &NodeName| !dead.contains(n);
         let mut asked: BTreeMap<u64, Option<&NodeName>> = BTreeMap::new();
@@ -105,10 +108,7 @@ impl Bounds {
         let served = servers.into_iter().map(|s| first_ok.get(&Some(s)).copied());
         let nodes = product.trace.nodes.iter().filter(|n| alive(n));
         // A restored node was ready before the run began.
-        let restored = record
-            .matched
-            .as_ref()
-            .is_some_and(|m| m.start != StartState::Cold);
+        let restored = start.is_some_and(|s| s != StartState::Cold);
         let ready = nodes.filter_map(|n| {
             let last = record.incarnations.iter().rfind(|i| i.node == *n)?;
             match last.ready_ns {
@@ -281,7 +281,21 @@ mod tests {
             };
             assert_eq!(Bounds::of(&product(ready, history)), want, "case {i}");
         }
-        assert_eq!(Bounds::of(&RunProduct::default()), Bounds::CALM);
+        let calm = |start| {
+            let mut p = product(Some(150), vec![invoke(1, "n2", 20), done(1, Ok, 30)]);
+            p.record.injected.clear();
+            p.record.matched = Some(warren_model::FaultSequence {
+                start,
+                ..warren_model::FaultSequence::empty("t")
+            });
+            Bounds::of(&p)
+        };
+        assert_eq!(calm(StartState::Snapshot(1)), Bounds::CALM);
+        let launch = Bounds {
+            recovered_ns: Some(30),
+            settled_ns: Some(150),
+        };
+        assert_eq!(calm(StartState::Cold), launch, "the launch disturbs");
     }
 
     #[test]

@@ -283,7 +283,7 @@ mod tests {
             trace: &root.trace,
             matched: root.record.matched.as_ref().unwrap(),
             exits: &[],
-            serving_ns: None,
+            incarnations: &[],
             bounds: crate::search::Bounds::CALM,
         };
         let child = s.child(&d, 40, ChildFault::Crash).unwrap();
