@@ -386,19 +386,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut c = campaign(dir.path());
         c.make_ready().unwrap();
-        // Where tests were started with SIGINT ignored, a shell cannot trap it.
-        c.words = vec![
-            "--default-signal=INT".into(),
-            "/bin/sh".into(),
-            "-c".into(),
-            "trap 'exit 0' INT; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; exit 9"
-                .into(),
-        ];
-        let interrupt = Interrupt::default();
-        interrupt.hang_up();
-        assert_eq!(
-            c.run(Path::new("/usr/bin/env"), &interrupt).unwrap(),
-            Ended::Asked
+        let traps = dir.path().join("traps");
+        // Where tests were started with SIGINT ignored, a shell cannot trap it, and what comes before env has mended that is lost.
+        let loops = format!(
+            "trap 'exit 0' INT; touch {}; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; exit 9",
+            traps.display()
         );
+        c.words = ["--default-signal=INT", "/bin/sh", "-c", &loops]
+            .map(str::to_owned)
+            .to_vec();
+        let interrupt = Interrupt::default();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !traps.exists() {
+                    std::thread::sleep(LOOK);
+                }
+                interrupt.hang_up();
+            });
+            assert_eq!(
+                c.run(Path::new("/usr/bin/env"), &interrupt).unwrap(),
+                Ended::Asked
+            );
+        });
     }
 }
