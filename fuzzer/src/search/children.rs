@@ -82,7 +82,7 @@ pub struct ClassKey {
     /// 1-based index into the trace's roles; 0 = none known.
     pub role: u8,
     pub fault: ChildFault,
-    /// How far the system had come after the seed run's last fault.
+    /// How far the system had come: in its start, or after the seed run's last fault.
     pub stratum: Stratum,
 }
 
@@ -113,8 +113,8 @@ pub struct Seed<'a> {
 /// Whether faults may be placed at an event of a trace at all: phases start (until its node serves) and test, not passed while a
 /// thread was held.
 ///
-/// The start is over once every node serves, so it cannot be over before a node has passed what comes before it serves. What it does later in
-/// that phase was met by luck, and a child there would mostly not be injected.
+/// The start is over once every node serves: so not before a node has passed what comes before it serves. What it does later in that phase was
+/// met by luck, as it may be over by then. That a node serves is known by a probe, some 20 to 250 ms late: what it does last is met by luck, too.
 #[must_use]
 pub fn is_point(trace: &Trace, event: &TraceEvent, incarnations: &[Incarnation]) -> bool {
     let serves_by = |t: u64| {
@@ -253,10 +253,10 @@ impl Seed<'_> {
             .collect();
         for (index, event) in self.later_points() {
             legal.advance(event.t_ns);
-            let stratum = if drawing.parts.strata {
-                self.bounds.stratum(event.t_ns)
-            } else {
-                Stratum::All
+            let stratum = match event.phase {
+                _ if !drawing.parts.strata => Stratum::All,
+                Phase::Start => Stratum::Starting,
+                _ => self.bounds.stratum(event.t_ns),
             };
             let mut offer = |fault: ChildFault| {
                 if legal.allows(index, event, fault) {

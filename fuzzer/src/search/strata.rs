@@ -1,4 +1,4 @@
-//! What a run's points after its last fault belong to: recovering, settling or settled. Pure; made once when a run is kept, because
+//! What a run's points belong to: starting, or after its last fault recovering, settling or settled. Pure; made once when a run is kept, because
 //! the history it needs is not stored, and asked whenever its children are enumerated.
 
 use serde::{Deserialize, Serialize};
@@ -19,16 +19,22 @@ pub enum Stratum {
     /// Not all that are alive serve yet.
     Settling,
     Settled,
+    /// Before the cluster of a cold run served: the few points of a start weigh as much as the many after it, and thin out no recovery.
+    Starting,
 }
 
 impl Stratum {
     /// Those that points are sorted into.
-    pub const EACH: [Stratum; 4] = [
+    pub const EACH: [Stratum; 5] = [
         Stratum::All,
         Stratum::Recovering,
         Stratum::Settling,
         Stratum::Settled,
+        Stratum::Starting,
     ];
+
+    /// One weight for each.
+    pub const NOTHING: [u64; Self::EACH.len()] = [0; Self::EACH.len()];
 }
 
 impl fmt::Display for Stratum {
@@ -38,6 +44,7 @@ impl fmt::Display for Stratum {
             Stratum::Recovering => "recovering",
             Stratum::Settling => "settling",
             Stratum::Settled => "settled",
+            Stratum::Starting => "starting",
         })
     }
 }
@@ -50,7 +57,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Of a run without faults that went on from a snapshot: nothing was ever disturbed.
+    /// Of a run without faults: nothing was ever disturbed.
     pub const CALM: Bounds = Bounds {
         recovered_ns: Some(0),
         settled_ns: Some(0),
@@ -69,19 +76,16 @@ impl Bounds {
         }
     }
 
-    /// Of a run. Recovered: the first ok answer to an operation begun after the last fault was done; without a fault, after the launch, so
-    /// that what a cluster's own start does is drawn as often as what comes later. Settled: recovered, each living
+    /// Of a run. Recovered: the first ok answer to an operation begun after the last fault was done. Settled: recovered, each living
     /// node's process has passed its ready probe, and each living server that clients asked since has answered one with ok. Of a
     /// living server that nobody asked and that was not restarted nothing is known: it is taken to serve.
     #[must_use]
     pub fn of(product: &RunProduct) -> Self {
         let record = &product.record;
-        let start = record.matched.as_ref().map(|m| m.start);
-        let since = match record.injected.last() {
-            Some(last) => last.t_done,
-            None if start == Some(StartState::Cold) => 0,
-            None => return Bounds::CALM,
+        let Some(last) = record.injected.last() else {
+            return Bounds::CALM;
         };
+        let since = last.t_done;
         let dead = dead(product);
         let alive = |n: &NodeName| !dead.contains(n);
         let mut asked: BTreeMap<u64, Option<&NodeName>> = BTreeMap::new();
@@ -108,7 +112,10 @@ impl Bounds {
         let served = servers.into_iter().map(|s| first_ok.get(&Some(s)).copied());
         let nodes = product.trace.nodes.iter().filter(|n| alive(n));
         // A restored node was ready before the run began.
-        let restored = start.is_some_and(|s| s != StartState::Cold);
+        let restored = record
+            .matched
+            .as_ref()
+            .is_some_and(|m| m.start != StartState::Cold);
         let ready = nodes.filter_map(|n| {
             let last = record.incarnations.iter().rfind(|i| i.node == *n)?;
             match last.ready_ns {
@@ -281,21 +288,14 @@ mod tests {
             };
             assert_eq!(Bounds::of(&product(ready, history)), want, "case {i}");
         }
-        let calm = |start| {
-            let mut p = product(Some(150), vec![invoke(1, "n2", 20), done(1, Ok, 30)]);
-            p.record.injected.clear();
-            p.record.matched = Some(warren_model::FaultSequence {
-                start,
-                ..warren_model::FaultSequence::empty("t")
-            });
-            Bounds::of(&p)
-        };
-        assert_eq!(calm(StartState::Snapshot(1)), Bounds::CALM);
-        let launch = Bounds {
-            recovered_ns: Some(30),
-            settled_ns: Some(150),
-        };
-        assert_eq!(calm(StartState::Cold), launch, "the launch disturbs");
+        assert_eq!(Bounds::of(&RunProduct::default()), Bounds::CALM);
+    }
+
+    #[test]
+    fn each_has_its_own_weight() {
+        for (i, s) in Stratum::EACH.into_iter().enumerate() {
+            assert_eq!(s as usize, i, "{s}");
+        }
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Queue {
         &self,
         pool: Why,
         scores: &[u64],
-        totals: [u64; 4],
+        totals: [u64; Stratum::EACH.len()],
         rand: &mut impl Rand,
     ) -> Option<Found> {
         let some: Vec<(Stratum, u64)> = Stratum::EACH
@@ -195,8 +195,8 @@ impl Queue {
     }
 
     /// The weight of a pool in each stratum.
-    fn weigh(&self, pool: Why, scores: &[u64]) -> [u64; 4] {
-        let mut totals = [0; 4];
+    fn weigh(&self, pool: Why, scores: &[u64]) -> [u64; Stratum::EACH.len()] {
+        let mut totals = Stratum::NOTHING;
         for (e, score) in self.entries.iter().zip(scores) {
             for c in e.classes.iter().filter(|c| self.belongs(e, c, pool)) {
                 totals[c.key.stratum as usize] += c.weight(*score);
