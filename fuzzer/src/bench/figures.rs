@@ -173,6 +173,8 @@ pub struct Figures {
     pub pairs: usize,
     pub fault_tests: usize,
     pub fault_tests_injected: usize,
+    /// From a snapshot, without a partition.
+    pub crash_tests: usize,
     pub kills: usize,
 }
 
@@ -238,6 +240,7 @@ impl Figures {
             late_events: all().map(|t| u64::from(t.late_events)).sum(),
             pairs: s.pairs.len(),
             fault_tests: all().count(),
+            crash_tests: all().filter(|t| t.crashes_only).count(),
             fault_tests_injected: all().filter(|t| t.injected_in_full).count(),
             kills: kills.len(),
         }
@@ -327,7 +330,7 @@ impl Figures {
             ),
             ("  its CPU", self.snapshot_test_cpu_s, "s", Some(3.5), ""),
             (
-                "  crash and reboot only / plain",
+                "  warm, crash and reboot only / plain",
                 self.snapshot_crash_ratio,
                 "",
                 Some(1.0),
@@ -349,7 +352,7 @@ impl Figures {
             ),
             ("  its CPU", self.prefix_test_cpu_s, "s", Some(3.5), ""),
             (
-                "  crash and reboot only / plain",
+                "  warm, crash and reboot only / plain",
                 self.prefix_crash_ratio,
                 "",
                 Some(1.0),
@@ -407,8 +410,13 @@ impl Figures {
         }
         let _ = writeln!(
             out,
-            "{} pairs, {} fault tests ({} injected in full), {} kills, {} events later than 2 ms after a signal",
-            self.pairs, self.fault_tests, self.fault_tests_injected, self.kills, self.late_events
+            "{} pairs, {} fault tests ({} injected in full, {} warm with crash and reboot only), {} kills, {} events later than 2 ms after a signal",
+            self.pairs,
+            self.fault_tests,
+            self.fault_tests_injected,
+            self.crash_tests,
+            self.kills,
+            self.late_events
         );
         out
     }
@@ -534,7 +542,7 @@ mod tests {
             (f.prefix_test_ratio, f.prefix_crash_ratio, f.prefix_share),
             (Some(1.0), Some(0.9), Some(0.5))
         );
-        assert_eq!(f.snapshot_crash_ratio, None);
+        assert_eq!((f.snapshot_crash_ratio, f.crash_tests), (None, 1));
         assert_eq!(f.restore_to_first_op_s, Some(0.4));
         assert_eq!(f.snapshot_run_ratio, Some(0.45));
         assert_eq!(f.snapshot_test_ratio, Some(1.5));
