@@ -389,7 +389,7 @@ mod tests {
         let traps = dir.path().join("traps");
         // Where tests were started with SIGINT ignored, a shell cannot trap it, and what comes before env has mended that is lost.
         let loops = format!(
-            "trap 'exit 0' INT; touch {}; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; exit 9",
+            "trap 'exit 0' INT; touch '{}'; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; exit 9",
             traps.display()
         );
         c.words = ["--default-signal=INT", "/bin/sh", "-c", &loops]
@@ -398,7 +398,8 @@ mod tests {
         let interrupt = Interrupt::default();
         std::thread::scope(|s| {
             s.spawn(|| {
-                while !traps.exists() {
+                let asks = Instant::now() + Duration::from_secs(20);
+                while !traps.exists() && Instant::now() < asks {
                     std::thread::sleep(LOOK);
                 }
                 interrupt.hang_up();
