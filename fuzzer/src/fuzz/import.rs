@@ -243,7 +243,7 @@ impl Session {
             n => format!(", try {}", n + 1),
         };
         Job {
-            lines: describe(&waiting.sequence, &self.root),
+            lines: describe(&waiting.sequence, &self.root.trace),
             sequence: waiting.sequence.clone(),
             why: format!("seed {}{again}", waiting.name),
             durable: self.counts.sequences % DURABLE_EVERY == DURABLE_EVERY - 1,

@@ -76,8 +76,8 @@ impl Session {
                 state.rand_mut(),
             ),
             _ => random_points::draw(
-                &self.root,
-                &self.root_incarnations,
+                &self.root.trace,
+                &self.root.incarnations,
                 target,
                 start,
                 drawing,
@@ -90,7 +90,7 @@ impl Session {
             ));
         }
         Ok(Job {
-            lines: describe(&sequence, &self.root),
+            lines: describe(&sequence, &self.root.trace),
             sequence,
             why: strategy.to_string(),
             durable: self.every_tenth(),
@@ -101,7 +101,7 @@ impl Session {
     /// How long a test phase lasts on average, over learning runs and tested sequences.
     fn mean_test_ms(&self) -> u64 {
         let (sum, runs) = self.counts.test_ms();
-        let learned = self.learnt.tests.iter().chain([&self.root_test_ms]);
+        let learned = self.learnt.tests.iter().chain([&self.root.test_ms]);
         let (mut sum, mut runs) = (sum, runs);
         for ms in learned {
             sum += ms;

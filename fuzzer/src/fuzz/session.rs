@@ -33,6 +33,17 @@ pub const STOPPED: &str = "stopped";
 /// Lines of the list of finds.
 pub(super) const FINDS: usize = 50;
 
+/// A fault-free run, as far as sequences are drawn from it.
+#[derive(Default)]
+pub struct Root {
+    /// What `random-points` draws from.
+    pub trace: Trace,
+    /// Its processes.
+    pub incarnations: Vec<Incarnation>,
+    /// How long its test phase lasted, ms.
+    pub test_ms: u64,
+}
+
 /// The campaign as it stands.
 pub struct Session {
     pub options: FuzzOptions,
@@ -54,12 +65,8 @@ pub struct Session {
     pub durable_due: BTreeSet<u64>,
     /// Points of phases start and test of fault-free runs.
     pub fault_free_stacks: BTreeSet<warren_model::StackId>,
-    /// Test phase of the fault-free run from which strategies without a queue draw, ms.
-    pub root_test_ms: u64,
-    /// Its trace: what `random-points` draws from.
-    pub root: Trace,
-    /// The processes of that run.
-    pub root_incarnations: Vec<Incarnation>,
+    /// What strategies without a queue draw from; with another one it is empty.
+    pub root: Root,
     /// What shapes are cast on, by the id of the root that was read for it.
     pub grounds: BTreeMap<u64, Rc<Ground>>,
     /// Given by `-i`.
@@ -141,9 +148,7 @@ impl Session {
             cold_said: BTreeSet::new(),
             durable_due: BTreeSet::new(),
             fault_free_stacks: BTreeSet::new(),
-            root_test_ms: 0,
-            root: Trace::default(),
-            root_incarnations: Vec::new(),
+            root: Root::default(),
             grounds: BTreeMap::new(),
             seeds,
             tested: BTreeSet::new(),

@@ -7,7 +7,7 @@ use super::State;
 use super::drive::{Drive, Observers};
 use super::learn::{MAY_FAIL, learning_run, unusable, words};
 use super::options::FuzzError;
-use super::session::{STOPPED, Session};
+use super::session::{Root, STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
 use crate::search::Bounds;
@@ -89,11 +89,11 @@ where
             &stacks,
         )?;
     } else if session.learnt.roots == 0 {
-        session.root = run.trace().clone();
-        session
-            .root_incarnations
-            .clone_from(&run.record().incarnations);
-        session.root_test_ms = run.record().times.test;
+        session.root = Root {
+            trace: run.trace().clone(),
+            incarnations: run.record().incarnations.clone(),
+            test_ms: run.record().times.test,
+        };
     }
     session.learnt.roots += 1;
     session.redo.queue = Some(take_entry(state, id)?);

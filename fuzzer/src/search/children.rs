@@ -105,29 +105,45 @@ pub struct Seed<'a> {
     pub matched: &'a FaultSequence,
     /// Processes that ended by themselves: dead from then on.
     pub exits: &'a [Exit],
-    /// Its processes: when each first served bounds the points of its start, see [`is_point`].
+    /// Its processes: when each first served bounds the points of its start, see [`Points`].
     pub incarnations: &'a [Incarnation],
     pub bounds: Bounds,
 }
 
-/// Whether faults may be placed at an event of a trace at all: phases start (until its node serves) and test, not passed while a
-/// thread was held.
+/// Which events of a trace faults may be placed at: of phases start (until its node serves) and test, not passed while a thread was held.
 ///
 /// The start is over once every node serves: so not before a node has passed what comes before it serves. What it does later in that phase was
 /// met by luck, as it may be over by then. That a node serves is known by a probe, some 20 to 250 ms late: what it does last is met by luck, too.
-#[must_use]
-pub fn is_point(trace: &Trace, event: &TraceEvent, incarnations: &[Incarnation]) -> bool {
-    let serves_by = |t: u64| {
-        let node = trace.nodes.get(usize::from(event.node));
-        let own = incarnations.iter().filter(|i| Some(&i.node) == node);
-        own.filter_map(|i| i.ready_ns).min().is_some_and(|r| r <= t)
-    };
-    let phase = match event.phase {
-        Phase::Start => !serves_by(event.t_ns),
-        Phase::Test => true,
-        _ => false,
-    };
-    phase && !event.flags.has(EventFlags::DURING)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Points {
+    /// When each node of the trace first served, ns, in their order there.
+    served_ns: Vec<Option<u64>>,
+}
+
+impl Points {
+    /// Of a run with these processes.
+    #[must_use]
+    pub fn of(trace: &Trace, incarnations: &[Incarnation]) -> Self {
+        let first = |node: &NodeName| {
+            let own = incarnations.iter().filter(|i| i.node == *node);
+            own.filter_map(|i| i.ready_ns).min()
+        };
+        Points {
+            served_ns: trace.nodes.iter().map(first).collect(),
+        }
+    }
+
+    /// Whether this event of the trace is one of them.
+    #[must_use]
+    pub fn has(&self, event: &TraceEvent) -> bool {
+        let served = self.served_ns.get(usize::from(event.node)).copied();
+        let phase = match event.phase {
+            Phase::Start => served.flatten().is_none_or(|t| t > event.t_ns),
+            Phase::Test => true,
+            _ => false,
+        };
+        phase && !event.flags.has(EventFlags::DURING)
+    }
 }
 
 /// What may be drawn, the same for a whole campaign.
@@ -230,9 +246,10 @@ impl Seed<'_> {
     /// held; with their index.
     pub fn later_points(&self) -> impl Iterator<Item = (u32, &TraceEvent)> {
         let done = self.matched.faults.len();
-        (0u32..).zip(&self.trace.events).filter(move |(_, e)| {
-            is_point(self.trace, e, self.incarnations) && e.interval.faults_done() == done
-        })
+        let points = Points::of(self.trace, self.incarnations);
+        (0u32..)
+            .zip(&self.trace.events)
+            .filter(move |(_, e)| points.has(e) && e.interval.faults_done() == done)
     }
 
     /// All classes with their events, in a fixed order. Empty when the run's own faults leave no room for one more.

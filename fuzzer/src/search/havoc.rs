@@ -4,7 +4,7 @@
 //! patterns (their numbers counted from what came before), which the run makes exact. Every result is asked of the constraints with the
 //! nodes that the parent's run had, is not the parent, and keeps its start and roles. Refuses parents without faults.
 
-use super::children::{ChildFault, CutForm, Drawing, Seed, is_point};
+use super::children::{ChildFault, CutForm, Drawing, Points, Seed};
 use super::rand::below;
 use crate::campaign::finding::patterns::generalise;
 use libafl::Error;
@@ -157,10 +157,10 @@ impl<'a> Parent<'a> {
 
     /// The points of the run while it waited for this fault.
     fn points(&self, before: usize) -> impl Iterator<Item = (u32, &TraceEvent)> {
-        (0u32..).zip(&self.seed.trace.events).filter(move |(_, e)| {
-            is_point(self.seed.trace, e, self.seed.incarnations)
-                && e.interval.faults_done() == before
-        })
+        let points = Points::of(self.seed.trace, self.seed.incarnations);
+        (0u32..)
+            .zip(&self.seed.trace.events)
+            .filter(move |(_, e)| points.has(e) && e.interval.faults_done() == before)
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! `n` follows the agent's counting of patterns: arrivals that match on one node since the previous fault was done.
 
-use super::children::{CutForm, Drawing, is_point};
+use super::children::{CutForm, Drawing, Points};
 use super::peers;
 use super::rand::{XoRand, below, chance};
 use libafl_bolts::rands::Rand;
@@ -32,10 +32,11 @@ pub fn draw(
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) -> FaultSequence {
+    let among = Points::of(trace, incarnations);
     let points: Vec<&TraceEvent> = trace
         .events
         .iter()
-        .filter(|e| is_point(trace, e, incarnations))
+        .filter(|e| among.has(e))
         .filter(|e| start == StartState::Cold || e.phase == Phase::Test)
         .collect();
     let wanted = 1 + below(rand, drawing.shape.max_faults as u64);
