@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use warren_model::{Fault, HistoryEvent, NodeName, Outcome, Phase, RunProduct, StartState, Who};
+use warren_model::{
+    Fault, HistoryEvent, Incarnation, NodeName, Outcome, Phase, RunProduct, StartState, Who,
+};
 
 /// How far the system had come after the last fault.
 #[derive(
@@ -32,9 +34,6 @@ impl Stratum {
         Stratum::Settled,
         Stratum::Starting,
     ];
-
-    /// One weight for each.
-    pub const NOTHING: [u64; Self::EACH.len()] = [0; Self::EACH.len()];
 }
 
 impl fmt::Display for Stratum {
@@ -91,9 +90,8 @@ impl Bounds {
         let mut asked: BTreeMap<u64, Option<&NodeName>> = BTreeMap::new();
         let mut first_ok: BTreeMap<Option<&NodeName>, u64> = BTreeMap::new();
         let mut servers: BTreeSet<&NodeName> = BTreeSet::new();
-        let tested = product.history.iter().take_while(
-            |e| !matches!(e, HistoryEvent::Phase { phase, .. } if *phase > Phase::Test),
-        );
+        let end = |e: &HistoryEvent| matches!(e, HistoryEvent::Phase { phase, .. } if *phase > Phase::Test);
+        let tested = product.history.iter().take_while(|e| !end(e));
         for event in tested {
             match event {
                 HistoryEvent::Invoke(op) if op.t_ns >= since => {
@@ -116,8 +114,15 @@ impl Bounds {
             .matched
             .as_ref()
             .is_some_and(|m| m.start != StartState::Cold);
+        // What is started after the test, as by a durability restart, says nothing of it.
+        let over = product.history.iter().find_map(|e| match e {
+            HistoryEvent::Phase { t_ns, .. } if end(e) => Some(*t_ns),
+            _ => None,
+        });
+        let in_test = |i: &&Incarnation| over.is_none_or(|over| i.spawned_ns < over);
         let ready = nodes.filter_map(|n| {
-            let last = record.incarnations.iter().rfind(|i| i.node == *n)?;
+            let mut own = record.incarnations.iter().filter(in_test);
+            let last = own.rfind(|i| i.node == *n)?;
             match last.ready_ns {
                 None if restored && last.number <= 1 => None,
                 ready => Some(ready),
@@ -160,7 +165,7 @@ fn dead(product: &RunProduct) -> BTreeSet<NodeName> {
 mod tests {
     use super::*;
     use warren_model::history::{OpDone, OpInvoke};
-    use warren_model::{At, FaultAt, Incarnation, Injected};
+    use warren_model::{At, FaultAt, Injected};
 
     fn invoke(id: u64, server: &str, t_ns: u64) -> HistoryEvent {
         HistoryEvent::Invoke(OpInvoke {
@@ -289,6 +294,38 @@ mod tests {
             assert_eq!(Bounds::of(&product(ready, history)), want, "case {i}");
         }
         assert_eq!(Bounds::of(&RunProduct::default()), Bounds::CALM);
+    }
+
+    #[test]
+    fn what_is_started_after_the_test_says_nothing_of_it() {
+        let history = || {
+            let degraded = HistoryEvent::Phase {
+                phase: Phase::Degraded,
+                t_ns: 400,
+            };
+            vec![invoke(2, "n2", 110), done(2, Outcome::Ok, 130), degraded]
+        };
+        // All are started anew; n2's new process is not ready when the run ends.
+        let restarted = |ready| {
+            let mut p = product(ready, history());
+            for (node, number) in [("n1", 3), ("n2", 2)] {
+                p.record.incarnations.push(Incarnation {
+                    node: node.into(),
+                    number,
+                    spawned_ns: 500,
+                    ready_ns: None,
+                    ended_ns: None,
+                    role: None,
+                });
+            }
+            Bounds::of(&p)
+        };
+        let settled = |settled_ns| Bounds {
+            recovered_ns: Some(130),
+            settled_ns,
+        };
+        assert_eq!(restarted(Some(150)), settled(Some(150)));
+        assert_eq!(restarted(None), settled(None));
     }
 
     #[test]

@@ -5,12 +5,16 @@ use super::{Entry, POOLS, Pick, Queue, TakenFrom, Why};
 use crate::search::energy::{self, Alike};
 use crate::search::entry::Class;
 use crate::search::rand::{below, chance};
+use crate::search::reach;
 use crate::search::score::{ScoreInput, score};
 use crate::search::strata::Stratum;
 use libafl_bolts::rands::Rand;
 
 /// So often a child that is to come in a row is passed over at most, where no others wait.
 const MAX_PASSED_OVER: u32 = 64;
+
+/// Turns of a stratum with something that was not tried yet.
+const FRESH_TURNS: u64 = 64;
 
 /// A child that is to be taken.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +26,32 @@ pub(super) struct Found {
     pub score: u64,
     /// The pool it was drawn from.
     pub why: Why,
+}
+
+/// What of a pool lies in one stratum.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weighed {
+    weight: u64,
+    /// How often that of its children was tried in vain which was tried least.
+    tries: u8,
+}
+
+impl Weighed {
+    /// A class or a child of this weight lies there, too.
+    fn add(&mut self, weight: u64, tries: u8) {
+        if weight > 0 {
+            self.tries = match self.weight {
+                0 => tries,
+                _ => self.tries.min(tries),
+            };
+            self.weight += weight;
+        }
+    }
+
+    /// How often its turn comes, beside that of others: evenly, but where all was tried in vain, as a child that was weighs less.
+    fn turns(&self) -> u64 {
+        reach::again(FRESH_TURNS, self.tries)
+    }
 }
 
 impl Queue {
@@ -108,11 +138,11 @@ impl Queue {
             }
         }
         for (why, probability) in POOLS {
-            let totals = self.weigh(why, &scores);
-            if totals.iter().all(|t| *t == 0) || !chance(rand, probability) {
+            let strata = self.weigh(why, &scores);
+            if strata.iter().all(|s| s.weight == 0) || !chance(rand, probability) {
                 continue;
             }
-            let found = self.draw(why, &scores, totals, rand)?;
+            let found = self.draw(why, &scores, strata, rand)?;
             let reach = self.entries[found.entry].reach;
             if !passing
                 || reach.missed == 0
@@ -121,8 +151,8 @@ impl Queue {
                 return Some(found);
             }
         }
-        let totals = self.weigh(Why::Any, &scores);
-        self.draw(Why::Any, &scores, totals, rand)
+        let strata = self.weigh(Why::Any, &scores);
+        self.draw(Why::Any, &scores, strata, rand)
     }
 
     /// What is left of a score on average, by score x untried occurrences: how often a draw among all brings what happens.
@@ -135,25 +165,28 @@ impl Queue {
         if all > 0.0 { left / all } else { 1.0 }
     }
 
-    /// One of a pool, whose weight in each stratum is known; `None` when it is empty.
+    /// One of a pool, of which it is known what lies in each stratum; `None` when it is empty.
     fn draw(
         &self,
         pool: Why,
         scores: &[u64],
-        totals: [u64; Stratum::EACH.len()],
+        strata: [Weighed; Stratum::EACH.len()],
         rand: &mut impl Rand,
     ) -> Option<Found> {
-        let some: Vec<(Stratum, u64)> = Stratum::EACH
-            .into_iter()
-            .zip(totals)
-            .filter(|(_, total)| *total > 0)
-            .collect();
-        let (stratum, total) = match &some[..] {
-            [] => return None,
-            [only] => *only,
-            several => several[below(rand, several.len() as u64) as usize],
+        let some = || {
+            let all = Stratum::EACH.into_iter().zip(strata);
+            all.filter(|(_, s)| s.weight > 0)
         };
-        self.locate(pool, stratum, scores, below(rand, total))
+        let mut at = match some().count() {
+            0 | 1 => 0,
+            _ => below(rand, some().map(|(_, s)| s.turns()).sum()),
+        };
+        let (stratum, drawn) = some().find(|(_, s)| {
+            let here = at < s.turns();
+            at = at.saturating_sub(s.turns());
+            here
+        })?;
+        self.locate(pool, stratum, scores, below(rand, drawn.weight))
     }
 
     /// Of each seed run's children, as they are now.
@@ -194,20 +227,20 @@ impl Queue {
         }
     }
 
-    /// The weight of a pool in each stratum.
-    fn weigh(&self, pool: Why, scores: &[u64]) -> [u64; Stratum::EACH.len()] {
-        let mut totals = Stratum::NOTHING;
+    /// What of a pool lies in each stratum.
+    fn weigh(&self, pool: Why, scores: &[u64]) -> [Weighed; Stratum::EACH.len()] {
+        let mut strata = [Weighed::default(); Stratum::EACH.len()];
         for (e, score) in self.entries.iter().zip(scores) {
             for c in e.classes.iter().filter(|c| self.belongs(e, c, pool)) {
-                totals[c.key.stratum as usize] += c.weight(*score);
+                strata[c.key.stratum as usize].add(c.weight(*score), 0);
             }
             for r in &e.retries {
                 if self.belongs(e, &r.class, pool) {
-                    totals[r.class.key.stratum as usize] += r.weight(*score);
+                    strata[r.class.key.stratum as usize].add(r.weight(*score), r.tries);
                 }
             }
         }
-        totals
+        strata
     }
 
     /// The child under the `at`-th unit of weight of a pool in a stratum.

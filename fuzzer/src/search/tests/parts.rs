@@ -336,6 +336,59 @@ fn strata_are_drawn_evenly_then_classes() {
     assert!((45..125).contains(&evenly), "{evenly} of 200");
 }
 
+/// Where nothing is left but what was tried in vain, the turn of a stratum comes a quarter as often.
+#[test]
+fn a_stratum_of_children_tried_in_vain_comes_seldom() {
+    let mut sim = Sim::new(5, 2);
+    sim.clients = true;
+    let shape = sim.shape();
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let all = seed(&root).classes(&warren(&shape));
+    let most = |stratum| {
+        let some = all.iter().filter(|(k, _)| k.stratum == stratum);
+        some.max_by_key(|(_, events)| events.len()).unwrap()
+    };
+    let (start, first) = most(Stratum::Starting);
+    let (settled, many) = most(Stratum::Settled);
+    assert!(many.len() > 20, "{}", many.len());
+    let classes = [(*start, first[..1].to_vec()), (*settled, many.clone())];
+    let mut queue = Queue::default();
+    let kept = Kept {
+        cold: true,
+        seed: 1,
+        faults: 0,
+        time_ms: 1000,
+        coverage: 9,
+        alike: None,
+    };
+    queue.add(kept, &classes.into(), |_| false);
+    // A fault id stays new until it was tested, or given up.
+    queue.know(vec![start.fault_id(), settled.fault_id()]);
+    let first = |queue: &Queue, salt| queue.clone().pick(&mut XoRand::new(salt), 1.0).unwrap();
+    let starting = |queue: &Queue| {
+        let picks = (0..400).map(|salt| first(queue, salt));
+        picks.filter(|p| p.key == *start).count()
+    };
+    let fresh = starting(&queue);
+    assert!((160..240).contains(&fresh), "{fresh} of 400: a half");
+    // Neither is new among its siblings any more.
+    let (mut missed, mut tested) = (false, false);
+    let mut turns = XoRand::new(7);
+    while !(missed && tested) {
+        let pick = queue.pick(&mut turns, 1.0).unwrap();
+        if pick.key == *start {
+            assert!(!queue.not_injected(&pick), "it is tried again");
+            missed = true;
+        } else {
+            queue.tested(&pick);
+            tested = true;
+        }
+        assert!(queue.pending() > 2);
+    }
+    let again = starting(&queue);
+    assert!((45..115).contains(&again), "{again} of 400: a fifth");
+}
+
 /// Eight runs whose last fault met the same weigh as one, beside one that is like no other.
 #[test]
 fn runs_that_are_alike_share_their_energy() {
