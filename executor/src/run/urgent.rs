@@ -4,20 +4,29 @@
 //! busy with starting JVMs an ordinary thread may wait that long for its turn (8 ms seen). The loop sleeps between its looks,
 //! so it starves nobody. Without the right (levels 2 and 3 as an ordinary user) nothing changes and nothing is said.
 
-/// Undoes the change when dropped.
-pub(super) struct Urgent(bool);
+/// Undoes the change when dropped: it holds the policy before, if there was a change.
+pub(super) struct Urgent(Option<libc::c_int>);
 
 /// Round-robin real-time scheduling, lowest priority, for the calling thread; children do not inherit it.
 pub(super) fn urgent() -> Urgent {
-    Urgent(schedule(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1))
+    let before = policy();
+    let raised = schedule(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1);
+    Urgent(raised.then_some(before))
 }
 
 impl Drop for Urgent {
     fn drop(&mut self) {
-        if self.0 {
-            schedule(libc::SCHED_OTHER, 0);
+        if let Some(before) = self.0 {
+            // One that was real-time before has lost its priority: as an ordinary thread it goes on, too.
+            let _ = schedule(before, 0) || schedule(libc::SCHED_OTHER, 0);
         }
     }
+}
+
+/// Of the calling thread.
+fn policy() -> libc::c_int {
+    // SAFETY: pid 0 is the calling thread; nothing but a number is given or returned.
+    unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK }
 }
 
 fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
@@ -34,19 +43,20 @@ mod tests {
 
     #[test]
     fn the_change_is_undone() {
-        // SAFETY: asks for the policy of the calling thread.
-        let policy = || unsafe { libc::sched_getscheduler(0) };
         let before = policy();
         let held = urgent();
-        let raised = held.0;
-        if raised {
+        if held.0.is_some() {
             assert_eq!(
-                policy() & !libc::SCHED_RESET_ON_FORK,
+                policy(),
                 libc::SCHED_RR,
                 "the call succeeded, so the policy is in force"
             );
         }
         drop(held);
-        assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, before);
+        assert_eq!(policy(), before);
+        // A thread that whoever started Warren wanted to be nobody's hindrance stays so.
+        assert!(schedule(libc::SCHED_BATCH, 0));
+        drop(urgent());
+        assert_eq!(policy(), libc::SCHED_BATCH);
     }
 }
