@@ -23,8 +23,8 @@ pub use history::{HistoryEvent, Observation, OpDone, OpInvoke, Outcome};
 pub use ids::{FaultId, NodeName, StackId};
 pub use point::{IoPoint, Kind, Pattern, Phase, Place};
 pub use record::{
-    Exit, FromPrefix, Incarnation, Injected, KillLatency, LogMark, LogMoment, NotInjected,
-    PhaseTimes, RunProduct, RunRecord,
+    Carried, Exit, FromPrefix, Incarnation, Injected, KillLatency, LogMark, LogMoment, NodeTraffic,
+    NotInjected, PhaseTimes, RunProduct, RunRecord,
 };
 pub use rules::{ExitRule, Rules};
 pub use sequence::{

@@ -192,6 +192,25 @@ pub struct RunProduct {
     pub unparked: u32,
     /// Why one that was to did not: the first reason.
     pub no_parked: Option<String>,
+    /// Of its test, where that was asked for.
+    pub traffic: Vec<NodeTraffic>,
+}
+
+/// What a node said and heard over the network, from GO to the end of the test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTraffic {
+    pub node: NodeName,
+    pub sent: Carried,
+    pub received: Carried,
+}
+
+/// Bytes of payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// By the agent's hooks. What is sent is seen before it is written: the rest of a partial write is counted again.
+    pub seen: u64,
+    /// By the kernel.
+    pub carried: u64,
 }
 
 impl RunProduct {

@@ -338,6 +338,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             .workload_page
             .set_deadline(self.drive.deadline);
         self.lap();
+        self.count_traffic()?;
         self.drive.enter(Phase::Test);
         // Before GO: by this the workload tells a run without test faults, whose tail begins with the end of its fixed steps.
         if self.drive.controller.awaited().is_none() {
@@ -372,6 +373,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 .release(sequence.faults.len() - 1, ReleaseAction::GoOn);
         }
         self.product.record.times.test = self.lap();
+        self.traffic()?;
         self.stalls();
         if !done || self.drive.workload_gone.is_some() {
             return Ok(self.ends("test"));

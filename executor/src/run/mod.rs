@@ -28,6 +28,7 @@ mod snapshots;
 mod space;
 mod spawn;
 mod templates;
+mod traffic;
 mod urgent;
 mod watcher;
 

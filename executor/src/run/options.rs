@@ -26,6 +26,8 @@ pub struct RunOptions {
     pub idle: Duration,
     /// Longest time a thread is held for a reboot or a partition.
     pub max_hold: Duration,
+    /// Set what the agents see of the nodes' traffic beside what the kernel carries (a run without faults, from a cold start).
+    pub traffic: bool,
     /// Kill all nodes after the checks, start them again and ask once more.
     pub durable: bool,
     /// `false`: plain JVMs without the agent (bench).
@@ -78,6 +80,7 @@ impl Default for RunOptions {
             waits: Vec::new(),
             idle: Duration::from_secs(2),
             max_hold: Duration::from_millis(500),
+            traffic: false,
             durable: false,
             agent: true,
             plain_ops: None,

@@ -3,6 +3,7 @@
 //! Called by `init.rs`: `change` when rules change, `counts` with the counters read at each tick. A healed direction gets
 //! a counter rule where its drop rule was; TCP's retransmission timer makes the first packet come late.
 
+use super::traffic::Counted;
 use super::{Cut, Healed};
 
 /// Reading counters every tick ends after this long: who sends nothing for so long has nothing to send.
@@ -51,10 +52,10 @@ impl HealWatch {
             .any(|h| h.first_ns.is_none() && now_ns < h.healed_ns + WATCH_NS)
     }
 
-    /// The packets counted by the counter rules, in their order.
-    pub fn counts(&mut self, packets: &[u64], now_ns: u64) {
-        for (healed, packets) in self.pending.iter_mut().zip(packets) {
-            if *packets > 0 && healed.first_ns.is_none() {
+    /// What the counter rules counted, in their order.
+    pub fn counts(&mut self, counted: &[Counted], now_ns: u64) {
+        for (healed, counted) in self.pending.iter_mut().zip(counted) {
+            if counted.packets > 0 && healed.first_ns.is_none() {
                 healed.first_ns = Some(now_ns);
             }
         }
@@ -71,6 +72,10 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
+    fn packets(packets: u64) -> Counted {
+        Counted { packets, bytes: 0 }
+    }
+
     fn cut(a: u8, b: u8) -> Cut {
         Cut {
             from: Some(Ipv4Addr::new(127, 0, 0, a)),
@@ -86,11 +91,11 @@ mod tests {
         assert_eq!(w.counters(&[cut(2, 1)]), vec![cut(1, 2)]);
         w.change(&[cut(2, 1)], 20);
         assert!(w.waits(21));
-        w.counts(&[0], 25);
+        w.counts(&[packets(0)], 25);
         assert_eq!(w.counters(&[]), vec![cut(1, 2), cut(2, 1)]);
         w.change(&[], 30);
-        w.counts(&[3, 0], 40);
-        w.counts(&[9, 1], 50);
+        w.counts(&[packets(3), packets(0)], 40);
+        w.counts(&[packets(9), packets(1)], 50);
         let want = [
             Healed {
                 cut: cut(1, 2),

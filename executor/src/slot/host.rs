@@ -516,7 +516,7 @@ impl Slot {
         self.init.end()
     }
 
-    fn ask(
+    pub(super) fn ask(
         &self,
         request: Request,
         doing: &dyn Fn() -> String,

@@ -28,6 +28,7 @@ use super::heal::HealWatch;
 use super::namespaces::{self, StepError};
 use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
+use super::traffic;
 use super::tree::{Trees, children_of};
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
 use super::{Cut, Exit, Level, SpawnSpec, now_ns, pidfd, probe};
@@ -313,6 +314,14 @@ impl Init {
                 self.count();
                 self.reply(id, Ok(Reply::Heals(self.heals.all())))
             }
+            Request::CountTraffic(addrs) => {
+                let result = self.kernel(|kernel| kernel.replace(&[], &traffic::rules(&addrs)));
+                self.reply(id, result.map(|()| Reply::CountingTraffic))
+            }
+            Request::Traffic => {
+                let counted = self.kernel(KernelCuts::counts);
+                self.reply(id, counted.map(|c| Reply::Traffic(traffic::of(&c))))
+            }
             Request::Stalls => {
                 let stalls = self.stalls.take(now_ns());
                 self.reply(id, Ok(Reply::Stalls(stalls)))
@@ -363,13 +372,20 @@ impl Init {
 
     fn cut(&mut self, cuts: &[Cut]) -> Result<Reply, String> {
         self.count(); // what a new set of rules would forget
-        let kernel = self.cuts.as_mut().map_err(|why| why.clone())?;
-        kernel
-            .replace(cuts, &self.heals.counters(cuts))
-            .map_err(|e| format!("nf_tables: {e}"))?;
+        let counters = self.heals.counters(cuts);
+        self.kernel(|kernel| kernel.replace(cuts, &counters))?;
         let t_ns = now_ns();
         self.heals.change(cuts, t_ns);
         Ok(Reply::Cut { t_ns })
+    }
+
+    /// Does something with the kernel's rules, where there are any.
+    fn kernel<T>(
+        &mut self,
+        act: impl FnOnce(&mut KernelCuts) -> io::Result<T>,
+    ) -> Result<T, String> {
+        let kernel = self.cuts.as_mut().map_err(|why| why.clone())?;
+        act(kernel).map_err(|e| format!("nf_tables: {e}"))
     }
 
     /// Every 10 ms: how late it is, and what the counters of healed links say.

@@ -41,6 +41,7 @@ mod spawner;
 mod stall;
 mod started;
 mod still;
+mod traffic;
 mod tree;
 mod trial;
 mod types;
@@ -54,6 +55,7 @@ pub use level3::{SweepReport, sweep_level3};
 pub use levels::{LevelReport, best_level, detect_levels};
 pub use process::{AtDump, Process};
 pub use still::CLOCK_IMAGE;
+pub use traffic::{Counted, Traffic};
 pub use trial::try_snapshot;
 pub use types::{
     Cut, CutRules, Exit, Healed, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,

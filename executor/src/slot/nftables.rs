@@ -16,6 +16,7 @@ use nix::sys::socket::{
 };
 
 use super::Cut;
+use super::traffic::Counted;
 
 const TABLE: &str = "warren";
 const CHAIN: &str = "cuts";
@@ -77,7 +78,7 @@ impl KernelCuts {
             to: Some(nobody),
         };
         cuts.replace(&[cut], &[cut])?;
-        if cuts.counts()? != [0] {
+        if cuts.counts()? != [Counted::default()] {
             return Err(io::Error::other("a rule that was put in is not there"));
         }
         cuts.replace(&[], &[])?;
@@ -101,8 +102,8 @@ impl KernelCuts {
         })
     }
 
-    /// Packets counted by each counter rule, in their order.
-    pub fn counts(&mut self) -> io::Result<Vec<u64>> {
+    /// What each counter rule counted, in their order.
+    pub fn counts(&mut self) -> io::Result<Vec<Counted>> {
         let mut batch = Batch {
             bytes: Vec::new(),
             seq: self.seq,
@@ -213,15 +214,19 @@ fn encode_rule(rule: &mut Attrs<'_>, cut: &Cut, count: bool) {
     });
 }
 
-/// The packets of a rule's counter, if it has one: rule -> expressions -> element named `counter` -> packets.
-fn counter_of(rule: &[u8]) -> Option<u64> {
+/// What a rule's counter says, if it has one: rule -> expressions -> element named `counter` -> bytes, packets.
+fn counter_of(rule: &[u8]) -> Option<Counted> {
     let expressions = attribute(rule, 4)?;
     let mut elements = Pieces(expressions)
         .filter(|(kind, _)| *kind == 1)
         .map(|(_, element)| element);
     let counter = elements.find(|e| attribute(e, 1) == Some(b"counter\0"))?;
-    let packets = attribute(attribute(counter, 2)?, 2)?;
-    Some(u64::from_be_bytes(packets.try_into().ok()?))
+    let data = attribute(counter, 2)?;
+    let number = |kind| Some(u64::from_be_bytes(attribute(data, kind)?.try_into().ok()?));
+    Some(Counted {
+        bytes: number(1)?,
+        packets: number(2)?,
+    })
 }
 
 fn attribute(attributes: &[u8], kind: u16) -> Option<&[u8]> {
@@ -449,7 +454,11 @@ mod tests {
                 e.raw(1, &900u64.to_be_bytes()).raw(2, &7u64.to_be_bytes());
             });
         });
-        assert_eq!(counter_of(&bytes), Some(7));
+        let counted = Counted {
+            packets: 7,
+            bytes: 900,
+        };
+        assert_eq!(counter_of(&bytes), Some(counted));
         let mut drop = Vec::new();
         Attrs { bytes: &mut drop }.nest(4, |list| {
             encode_rule(

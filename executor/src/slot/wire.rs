@@ -4,6 +4,7 @@
 //! Called by `host.rs` (blocking) and `init.rs` (non-blocking). It does not interpret messages.
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::traffic::Traffic;
 use super::{Cut, Exit, Healed, Level, ProbeAnswer, SpawnSpec, Stalls, TextProbe};
 
 /// Frames above this are a broken peer, not a message.
@@ -50,6 +52,10 @@ pub(super) enum Request {
     },
     Cut(Vec<Cut>),
     Heals,
+    /// Counts from now on what leaves and reaches each of these addresses, until the rules change.
+    CountTraffic(Vec<Ipv4Addr>),
+    /// What was counted, in their order.
+    Traffic,
     Stalls,
     /// Starts the launcher and, as its children, these processes: one tree, which CRIU can dump. With `first_pid` a tree apart from
     /// any other, whose pids begin there.
@@ -91,6 +97,8 @@ pub(super) enum Reply {
         t_ns: u64,
     },
     Heals(Vec<Healed>),
+    CountingTraffic,
+    Traffic(Vec<Traffic>),
     Stalls(Stalls),
     Launched {
         launcher: i32,

@@ -264,9 +264,10 @@ pub struct CminArgs {
 /// `warren doctor`.
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
-    /// JDK to look at (default: what a target would run on)
-    #[arg(long, value_name = "HOME")]
-    pub java: Option<PathBuf>,
+    /// Look at this target, too: run it once without faults, and say how much of its traffic the agent sees
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub setup: SetupArgs,
 }
 
 /// `warren targets`.

@@ -1,6 +1,9 @@
 //! `warren doctor`: what this machine can do, what is missing, and what follows. Tries things; changes nothing.
+//!
+//! With a target it is set up and run once without faults, as any verb would (traffic.rs).
 
 mod check;
+mod traffic;
 
 use crate::cli::args::DoctorArgs;
 use crate::cli::exit::{CliError, Exit};
@@ -18,13 +21,13 @@ use warren_executor::target::{list_targets, load_target};
 /// Runs the verb: exit 0 unless nothing can run.
 ///
 /// # Errors
-/// Only when Warren cannot find its own program.
+/// When Warren cannot find its own program; with a target, when that cannot be set up or run.
 pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     let exe = std::env::current_exe()
         .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
     let levels = detect_levels(&exe);
     let mut checks = isolation(&levels);
-    let java = java(args.java.as_deref());
+    let java = java(args.setup.java.as_deref());
     let able = levels.iter().any(|l| l.ok) && java[0].state == State::Ok;
     checks.extend(java);
     checks.push(maven());
@@ -44,6 +47,11 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
             "\nWarren can run here, at level {}.",
             best.unwrap_or_default()
         );
+        if let Some(target) = &args.target {
+            let checks = traffic::checks(target, &args.setup)?;
+            println!("\n{target}, once without faults:");
+            print!("{}", text(&checks));
+        }
         Ok(Exit::End)
     } else {
         println!("\nNothing can run here: see the lines marked missing.");

@@ -143,3 +143,50 @@ pub fn a_death_during_a_cut_is_told_after_it(level: Level) {
         output(&slot, "hears").contains("end:")
     });
 }
+
+/// What the kernel counts of a node is what its processes wrote and read, without headers.
+pub fn traffic_is_counted_without_headers(level: Level) {
+    let Some(slot) = open(level) else { return };
+    let (one, two) = (slot.node_addr(0), slot.node_addr(1));
+    if slot.kernel_cuts().is_err() {
+        assert!(slot.count_traffic(&[one, two]).is_err());
+        eprintln!("SKIPPED traffic on level {level}: no kernel rules");
+        return;
+    }
+    let _one = slot
+        .spawn(&helper_spec(&slot, "one", &format!("echo {one}:2181")))
+        .unwrap();
+    let listens = || {
+        let wanted = TextProbe {
+            addr: one,
+            port: 2181,
+            send: String::new(),
+        };
+        slot.probe(vec![wanted], 400 * MS).unwrap()[0].connected
+    };
+    wait_for("it listens", listens);
+    slot.count_traffic(&[two, one]).unwrap();
+    let talk = slot
+        .spawn(&helper_spec(&slot, "talk", &format!("talk {one}:2181")))
+        .unwrap();
+    let bytes = |of: &str, word: &str| -> u64 {
+        let lines = output(&slot, of);
+        let payload = lines.lines().filter_map(|l| l.strip_prefix(word));
+        payload.map(|l| l.len() as u64 + 1).sum()
+    };
+    wait_for("messages go both ways", || bytes("talk", "back ") > 200);
+    assert!(talk.kill());
+    slot.wait_exit(&talk, Instant::now() + PATIENCE).unwrap();
+    std::thread::sleep(100 * MS);
+    let traffic = slot.traffic().unwrap();
+    assert_eq!(traffic.len(), 2);
+    assert_eq!(traffic[0].sent.packets + traffic[0].received.packets, 0);
+    // The first two packets of a connection have longer headers, a reset shorter ones, and the last messages may have been on their way.
+    let near = |payload: u64, said: u64| payload.abs_diff(said) <= 40;
+    let (got, back) = (bytes("one", "got "), bytes("talk", "back "));
+    let (received, sent) = (traffic[1].received.payload(), traffic[1].sent.payload());
+    assert!(
+        near(received, got) && near(sent, back),
+        "{received} of {got}, {sent} of {back}"
+    );
+}

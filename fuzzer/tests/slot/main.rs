@@ -387,6 +387,10 @@ macro_rules! on_level {
                 super::cuts::a_death_during_a_cut_is_told_after_it($level);
             }
             #[test]
+            fn traffic() {
+                super::cuts::traffic_is_counted_without_headers($level);
+            }
+            #[test]
             fn sizes() {
                 sizes_are_kept_apart($level);
             }
