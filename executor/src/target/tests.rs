@@ -443,6 +443,7 @@ fn the_targets_of_the_repository_can_be_read() {
         "hdfs-journal",
         "ratis",
         "zookeeper",
+        "zookeeper-moved",
     ] {
         assert!(
             seen.iter().any(|s| s == name),

@@ -192,6 +192,36 @@ fn a_short_campaign_leaves_afls_folder() {
     assert!(again.err.contains("campaign"), "{}", again.text());
 }
 
+/// The doctor runs a target and sets what the agent sees of its traffic beside what the kernel carried; without rules of the kernel it says so.
+#[test]
+fn the_doctor_says_what_the_agent_sees() {
+    let _one = cluster();
+    let plain = run(warren(&["doctor", "canary", "--level", "3"]), 2 * MINUTE).expect_code(1);
+    assert!(
+        plain.err.contains("no network of its own"),
+        "{}",
+        plain.text()
+    );
+    if levels().iter().all(|l| *l == 3) {
+        return;
+    }
+    let ran = run(warren(&["doctor", "canary"]), 2 * MINUTE).expect_code(0);
+    let (_, target) = ran.out.split_once("canary, once without faults:").unwrap();
+    let seen: Vec<u64> = target
+        .lines()
+        .filter_map(|l| {
+            l.split_once("the agent sees ")?
+                .1
+                .strip_suffix(" %")?
+                .parse()
+                .ok()
+        })
+        .collect();
+    assert!(seen.len() >= 4, "{}", ran.text());
+    let all = seen.iter().all(|percent| (90..=110).contains(percent));
+    assert!(all && !target.contains("missing"), "{}", ran.text());
+}
+
 /// A finding brings what `[collect]` names out of the slot it was made in, from each node, beside its log.
 #[test]
 fn a_finding_has_what_collect_names() {

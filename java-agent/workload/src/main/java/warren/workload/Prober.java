@@ -6,7 +6,9 @@ import java.util.concurrent.locks.LockSupport;
  * Knocks at each rebooted server from the moment its process was started until it lets a client in, then reads there for a
  * little while: the reads that the rejoin rule judges. One thread watches, one per reboot knocks.
  */
-final class Prober {
+public final class Prober {
+    /** What the names of its clients begin with. */
+    public static final String CLIENTS = "probe-";
     /** Each knock costs the server and this process some 0.3 ms of CPU, and a run has several reboots. */
     private static final long KNOCK_NS = 10_000_000L;
     private static final long READ_NS = 300_000_000L;
@@ -48,7 +50,7 @@ final class Prober {
 
     private void knock(Node node, long incarnation) {
         long limit = System.nanoTime() + LIMIT_NS;
-        Client client = run.extra("probe-" + node.name + "-" + incarnation);
+        Client client = run.extra(CLIENTS + node.name + "-" + incarnation);
         while (!stopped && node.alive() && node.incarnation() == incarnation && System.nanoTime() - limit < 0) {
             try {
                 client.open(node, OPEN_MS);
