@@ -52,7 +52,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let began = Instant::now();
-    let session = Session::open_with(&args.target, &args.setup, args.coverage_report)?;
+    let session = Session::open_with(target, &args.setup, args.coverage_report)?;
     options.environment = crate::campaign::Environment::of(
         &session.prepared,
         session.level,

@@ -7,6 +7,7 @@ use crate::ids::NodeName;
 use crate::point::Phase;
 use crate::sequence::{FaultAt, FaultSequence};
 use crate::trace::Trace;
+use crate::verdict::Stage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -134,6 +135,15 @@ pub struct RunRecord {
     pub unbound: u64,
 }
 
+impl RunRecord {
+    /// Whether a failure of this stage may need the durability restart to show again: the run made one, and what is looked at after healing is looked at
+    /// once more after that. A node that ends by itself, a cluster that does not become stable and what it says of itself do not tell which of the two it was.
+    #[must_use]
+    pub fn restart_for(&self, stage: Stage) -> bool {
+        stage == Stage::Durable || self.durable_asked && stage == Stage::Healed
+    }
+}
+
 /// A moment that is marked in the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogMoment {
@@ -251,5 +261,29 @@ impl RunProduct {
     pub fn without_parked(&mut self, why: String) {
         self.record.warnings.push(format!("no parked JVM: {why}"));
         self.no_parked.get_or_insert(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_after_healing_is_asked_with_the_restart_that_was_made() {
+        let table = [
+            (false, Stage::Healed, false),
+            (true, Stage::Healed, true),
+            (true, Stage::Degraded, false),
+            (true, Stage::Test, false),
+            // A judgement of old, whose record says nothing.
+            (false, Stage::Durable, true),
+        ];
+        for (durable_asked, stage, want) in table {
+            let record = RunRecord {
+                durable_asked,
+                ..RunRecord::default()
+            };
+            assert_eq!(record.restart_for(stage), want, "{durable_asked} {stage:?}");
+        }
     }
 }

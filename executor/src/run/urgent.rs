@@ -17,8 +17,15 @@ pub(super) fn urgent() -> Urgent {
 impl Drop for Urgent {
     fn drop(&mut self) {
         if let Some(before) = self.0 {
-            // One that was real-time before has lost its priority: as an ordinary thread it goes on, too.
-            let _ = schedule(before, 0) || schedule(libc::SCHED_OTHER, 0);
+            // Who may raise it only by a limit (ulimit -r) may not take the flag back. One that was real-time before has lost its priority.
+            let flag = libc::SCHED_RESET_ON_FORK;
+            let wanted = [
+                before,
+                before | flag,
+                libc::SCHED_OTHER,
+                libc::SCHED_OTHER | flag,
+            ];
+            let _ = wanted.into_iter().any(|policy| schedule(policy, 0));
         }
     }
 }
@@ -58,5 +65,6 @@ mod tests {
         assert!(schedule(libc::SCHED_BATCH, 0));
         drop(urgent());
         assert_eq!(policy(), libc::SCHED_BATCH);
+        schedule(before, 0);
     }
 }

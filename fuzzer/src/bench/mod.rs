@@ -7,7 +7,7 @@ pub mod figures;
 
 use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::Session;
+use crate::cli::session::{Session, load};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{self, FuzzOptions, Starts};
 use crate::fuzz_cmd::{COLD_SHARE, IN_A_ROW, SNAPSHOTS};
@@ -32,7 +32,7 @@ const TRIES: usize = 3;
 pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
-    let session = Session::open(&args.target, &args.setup)?;
+    let session = Session::open(load(&args.target, &args.setup)?, &args.setup)?;
     let mut runner = session.runner(1)?;
     session.use_snapshots(&mut runner)?;
     let mut samples = Samples::default();

@@ -18,7 +18,7 @@ pub struct Folder {
     seed: u64,
 }
 
-/// The flag of `replay` and `tmin` for failures that only the restart of all nodes shows.
+/// The flag of `replay` and `tmin` for failures that only the restart of all nodes may show.
 pub const DURABLE: &str = "--durable";
 
 /// Flags whose value is a path.
@@ -132,7 +132,7 @@ impl Folder {
         self.root.join("findings").join(format!("{number:06}"))
     }
 
-    /// The command that runs a sequence file again, from any folder; `durable`: with the restart that alone shows the failure.
+    /// The command that runs a sequence file again, from any folder; `durable`: with the restart that the failure may need.
     #[must_use]
     pub fn reproduce(&self, file: &Path, durable: bool) -> String {
         let mut words = vec![self.program.clone(), "replay".into(), absolute(file)];

@@ -264,7 +264,7 @@ pub struct CminArgs {
 /// `warren doctor`.
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
-    /// Look at this target, too: run it once without faults, and say how much of its traffic the agent sees
+    /// Look at this target, too: run it once without faults, from a cold start, and say how much of its traffic the agent sees. The flags that are about a target's runs count for it
     pub target: Option<String>,
     #[command(flatten)]
     pub setup: SetupArgs,

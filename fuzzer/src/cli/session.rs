@@ -73,20 +73,19 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads, fetches, compiles; sweeps what a killed Warren left on level 3.
+    /// Fetches, compiles what [`load`] has read; sweeps what a killed Warren left on level 3.
     ///
     /// # Errors
-    /// Exit 2 for a target or a description that cannot be used, exit 1 for set-up that failed.
-    pub fn open(name: &str, args: &SetupArgs) -> Result<Self, CliError> {
-        Self::open_with(name, args, false)
+    /// Exit 1 for set-up that failed.
+    pub fn open(target: Target, args: &SetupArgs) -> Result<Self, CliError> {
+        Self::open_with(target, args, false)
     }
 
     /// The same; with `exact`, the target's classes have line and branch probes (docs/coverage.md).
     ///
     /// # Errors
     /// As [`Session::open`].
-    pub fn open_with(name: &str, args: &SetupArgs, exact: bool) -> Result<Self, CliError> {
-        let target = load(name, args)?;
+    pub fn open_with(target: Target, args: &SetupArgs, exact: bool) -> Result<Self, CliError> {
         let exe = std::env::current_exe()
             .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
         for problem in sweep_level3().problems {
@@ -223,7 +222,7 @@ impl Session {
     }
 }
 
-/// The description with what the flags change.
+/// The description with what the flags change. Read once: a dictionary may be a pipe.
 ///
 /// # Errors
 /// Exit 2, with file, key and remedy.

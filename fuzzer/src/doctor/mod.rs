@@ -27,13 +27,13 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
         .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
     let levels = detect_levels(&exe);
     let mut checks = isolation(&levels);
-    let java = java(args.setup.java.as_deref());
+    let java = java(args.setup.java.as_deref(), args.setup.targets.as_deref());
     let able = levels.iter().any(|l| l.ok) && java[0].state == State::Ok;
     checks.extend(java);
     checks.push(maven());
     checks.push(cache_folder());
     checks.push(snapshots(&exe, &levels));
-    checks.push(targets());
+    checks.push(targets(args.setup.targets.as_deref()));
     checks.push(memory(
         &std::fs::read_to_string("/proc/meminfo").unwrap_or_default(),
     ));
@@ -112,13 +112,13 @@ fn isolation(levels: &[LevelReport]) -> Vec<Check> {
 }
 
 /// The JDK that runs most targets and compiles their programs; then the targets that run on another one.
-fn java(named: Option<&Path>) -> Vec<Check> {
+fn java(named: Option<&Path>, folder: Option<&Path>) -> Vec<Check> {
     let all = cache::dir().and_then(|cache| jdk::all(named, &cache));
     let all = match all {
         Ok(all) => all,
         Err(e) => return vec![Check::missing("JDK", e.to_string(), "no target can run")],
     };
-    let needs: Vec<(String, JavaRange)> = list_targets(None)
+    let needs: Vec<(String, JavaRange)> = list_targets(folder)
         .into_iter()
         .filter_map(|t| {
             let target = load_target(&t.folder, None, false, &[]).ok()?;
@@ -253,8 +253,8 @@ fn cache_folder() -> Check {
     }
 }
 
-fn targets() -> Check {
-    let names: Vec<String> = list_targets(None).into_iter().map(|t| t.name).collect();
+fn targets(folder: Option<&Path>) -> Check {
+    let names: Vec<String> = list_targets(folder).into_iter().map(|t| t.name).collect();
     if names.is_empty() {
         Check::missing(
             "targets",

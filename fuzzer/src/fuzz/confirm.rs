@@ -24,7 +24,7 @@ use libafl::fuzzer::ExecutesInput;
 use libafl::state::{HasCorpus, HasExecutions};
 use std::path::{Path, PathBuf};
 use warren_feedback::SavedBugs;
-use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, RunRecord, Stage};
+use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, RunRecord};
 
 /// Replays of a finding.
 pub(super) const REPLAYS: u32 = 3;
@@ -118,6 +118,7 @@ where
     let wanted = Wanted {
         number,
         sequence: happened(&seen.product.record),
+        durable: seen.product.record.restart_for(seen.failure.stage),
         failure: seen.failure,
     };
     minimise(session, fuzzer, executor, state, manager, &wanted)
@@ -435,7 +436,7 @@ fn stand(
 
 /// The commands that show a finding again and that make it smaller.
 fn commands(session: &Session, seen: &Seen, number: u64, path: &Path) -> (String, String) {
-    let durable = seen.failure.stage == Stage::Durable;
+    let durable = seen.product.record.restart_for(seen.failure.stage);
     let small = session.folder.finding(number).join("min.toml");
     (
         session.folder.reproduce(path, durable),

@@ -30,7 +30,7 @@ use libafl::fuzzer::ExecutesInput;
 use libafl::state::HasExecutions;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use warren_model::{Failure, FailureKind, FaultSequence, NodeName, RunRecord, Stage};
+use warren_model::{Failure, FailureKind, FaultSequence, NodeName, RunRecord};
 
 /// Most runs for one finding.
 const RUNS: u64 = 60;
@@ -43,6 +43,8 @@ pub struct Wanted {
     pub number: u64,
     pub sequence: FaultSequence,
     pub failure: Failure,
+    /// It may need the durability restart to show.
+    pub durable: bool,
 }
 
 impl Wanted {
@@ -62,6 +64,7 @@ impl Wanted {
         Ok(Wanted {
             number,
             sequence: happened(&record),
+            durable: record.restart_for(failure.stage),
             failure: failure.clone(),
         })
     }
@@ -261,9 +264,8 @@ fn finish(
 /// given anew) or is damaged is begun anew.
 fn open(session: &Session, runs: u64, wanted: &Wanted, out: &Path) -> Result<Journal, FuzzError> {
     let path = beside(out, JOURNAL);
-    let durable = wanted.failure.stage == Stage::Durable;
     let mut flags = session.options.reproduce_flags.clone();
-    flags.extend(durable.then(|| DURABLE.to_owned()));
+    flags.extend(wanted.durable.then(|| DURABLE.to_owned()));
     let header = Header {
         warren_tmin: JOURNAL_VERSION,
         sequence: format!("{:016x}", Candidate::given(wanted.sequence.clone()).hash()),
@@ -356,7 +358,7 @@ where
             self.manager,
             &ask.sequence,
             limit,
-            self.wanted.failure.stage == Stage::Durable,
+            self.wanted.durable,
             false,
         )?;
         let observers = self.executor.observers();

@@ -18,7 +18,7 @@ use libafl::executors::HasObservers;
 use libafl::fuzzer::ExecutesInput;
 use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
-use warren_model::{Failure, FailureKind, FaultSequence, Stage};
+use warren_model::{Failure, FailureKind, FaultSequence};
 
 /// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
 /// the machine for itself, one replay after the other; a safety failure's replays share it with what goes on, as many at once as there
@@ -39,7 +39,7 @@ where
     Z: ExecutesInput<E, EM, FaultSequence, State>,
 {
     let sequence = happened(&seen.product.record);
-    let durable = seen.failure.stage == Stage::Durable;
+    let durable = seen.product.record.restart_for(seen.failure.stage);
     let at_once = match seen.failure.kind {
         FailureKind::Safety => session.slots,
         _ => {

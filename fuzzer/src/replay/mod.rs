@@ -58,7 +58,8 @@ fn made(
     let known = KnownBugs::of_target(&described).map_err(CliError::usage)?;
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
-    let session = Session::open(target, &args.setup)?;
+    let each = run_options(&args.each, &described);
+    let session = Session::open(described, &args.setup)?;
     if let Some(junit) = junit {
         let flags = reproduce_flags(&args.setup);
         let e = Environment::of(&session.prepared, session.level, &session.exe, &flags);
@@ -72,7 +73,7 @@ fn made(
             false => PrefixUse::Never,
         },
         stop: interrupt.flag(),
-        ..run_options(&args.each, &described)
+        ..each
     };
     let (runner, judge) = session.runner_for(sequences.iter().map(|(_, s)| s), &base)?;
     let plan = Plan {

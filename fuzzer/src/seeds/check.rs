@@ -31,10 +31,11 @@ pub fn run(args: &SeedCheckArgs) -> Result<Exit, CliError> {
         seeds.extend(read_seeds(path)?);
     }
     let name = one_target(&seeds)?;
-    check_seeds(&seeds, &load(&name, &args.setup)?)?;
+    let target = load(&name, &args.setup)?;
+    check_seeds(&seeds, &target)?;
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
-    let session = Session::open(&name, &args.setup)?;
+    let session = Session::open(target, &args.setup)?;
     let usual = run_options(&args.each, session.prepared.target());
     let options = RunOptions {
         // Where a seed matches is asked, not how soon: a slow machine is no reason to doubt the seed.

@@ -70,7 +70,7 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
         ..run_options(&args.each, &described)
     };
     let mut journal = Some(open(args, &input, options.limit)?);
-    let made = Session::open(&input.sequence.target, &args.setup)
+    let made = Session::open(described, &args.setup)
         .and_then(|session| session.runner_for([&input.sequence], &options));
     let (runner, judge) = match made {
         Ok(made) => made,

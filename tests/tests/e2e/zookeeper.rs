@@ -96,8 +96,7 @@ fn a_crash_and_a_reboot_of_each_role_pass() {
 fn a_session_that_moves_to_a_restarted_server_is_judged() {
     let _one = cluster();
     let control = "zookeeper-moved/zookeeper-4503-control.toml";
-    let ran = each_run_ends_in(&["pass"], control, 2);
-    assert!(!ran.out.contains("injected 1 of 2"), "{}", ran.text());
+    each_run_ends_in(&["pass"], control, 2);
     let seed = "zookeeper-moved/zookeeper-4503.toml";
     let shows = || {
         let outcomes = ["pass", "not injected in full"];

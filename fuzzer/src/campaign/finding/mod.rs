@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
-use warren_model::{Failure, FaultSequence, Judgement, RunProduct, Stage};
+use warren_model::{Failure, FaultSequence, Judgement, RunProduct};
 
 /// What is told beside the run itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,7 +120,7 @@ pub fn write_finding(
         durable: judgement
             .failures
             .iter()
-            .any(|f| f.signature == text.signature && f.stage == Stage::Durable),
+            .any(|f| f.signature == text.signature && record.restart_for(f.stage)),
     };
     let script = script::script(&again, &text.environment);
     put("reproduce.sh", &script)?;

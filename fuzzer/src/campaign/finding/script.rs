@@ -10,7 +10,7 @@ pub struct Again<'a> {
     /// The file's name in the finding's folder.
     pub sequence: &'a str,
     pub seed: u64,
-    /// Only the durability restart shows the failure.
+    /// The failure may need the durability restart to show.
     pub durable: bool,
 }
 
