@@ -70,9 +70,8 @@ final class ZkSession implements Session {
         this.answerMs = answerMs;
     }
 
-    /** Opens the session, or goes on with it, at this server. */
+    /** Opens the session, or goes on with it, at this server. Until that has let it in, it stays where it is. */
     void connect(Client client, Node at, int timeoutMs, int limitMs) throws IOException {
-        drop();
         Socket fresh = Sockets.connect(client.address, at.address, ZkWorkload.PORT, limitMs, limitMs);
         try {
             DataOutputStream to = new DataOutputStream(fresh.getOutputStream());
@@ -96,6 +95,7 @@ final class ZkSession implements Session {
             byte[] secret = new byte[answer.readInt()];
             answer.readFully(secret);
             fresh.setSoTimeout(answerMs);
+            drop();
             synchronized (this) {
                 id = granting;
                 password = secret;

@@ -79,7 +79,7 @@ public final class ZkWorkload extends Driver {
 
     @Override
     public Session open(Client client, Node at, long timeoutMs) throws IOException {
-        ZkSession held = client.name.startsWith(Prober.CLIENTS) ? idle.poll() : null;
+        ZkSession held = client.name.startsWith(Prober.CLIENTS) ? anIdle() : null;
         if (held != null) {
             return takenUp(held, client, at, timeoutMs);
         }
@@ -87,6 +87,16 @@ public final class ZkWorkload extends Driver {
         session.connect(client, at, SESSION_MS, (int) timeoutMs);
         sessions.add(session);
         return session;
+    }
+
+    /** One whose connection stands, else one that may have been over for a while; null when none is left. */
+    private ZkSession anIdle() {
+        for (ZkSession session : idle) {
+            if (session.usable() && idle.remove(session)) {
+                return session;
+            }
+        }
+        return idle.poll();
     }
 
     /**
