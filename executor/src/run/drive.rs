@@ -6,7 +6,8 @@ use super::cluster::Cluster;
 use super::cuts::CutNow;
 use super::ended;
 use super::options::{NodeProgress, NodeStatus, RunError, RunProgress};
-use super::prober::{Prober, Wanted};
+use super::prober::Prober;
+use super::questions::Also;
 use super::watcher::Watcher;
 use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
 use crate::link::{Claim, ReleaseAction};
@@ -58,6 +59,8 @@ pub(super) struct Drive<'r, 'a> {
     pub exits: Vec<Exit>,
     pub so_far: SoFar,
     pub void: Option<String>,
+    /// A node has said so, as the target's `[started]` asks.
+    pub said_started: bool,
     /// The workload process has ended: its status, for people.
     pub workload_gone: Option<String>,
     /// End of the run, ns.
@@ -97,6 +100,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             exits: Vec::new(),
             so_far: SoFar::default(),
             void: None,
+            said_started: false,
             workload_gone: None,
             deadline,
             began,
@@ -145,7 +149,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         self.cluster.options.to_end()
     }
 
-    /// Every node that is not dead serves.
+    /// Every node that is not dead serves. Of a start there may be more to wait for: [`Drive::has_started`].
     pub fn all_serve(&self) -> bool {
         self.cluster
             .nodes
@@ -380,46 +384,6 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
     }
 
-    fn look_for_answers(&mut self) {
-        let mut changed = false;
-        for (w, answer) in self.prober.answers() {
-            let node = &mut self.cluster.nodes[w.node];
-            if !answer.ready
-                || node.incarnation() != w.incarnation
-                || node.status != NodeStatus::Starting
-            {
-                continue;
-            }
-            changed = true;
-            node.status = NodeStatus::Serving;
-            if node.role.is_none() {
-                node.role.clone_from(&answer.role);
-            }
-            if let Some(last) = node.incarnations.last_mut() {
-                last.ready_ns = Some(answer.t_ns);
-                last.role.clone_from(&node.role);
-            }
-            let (name, role) = (node.name.clone(), node.role.clone());
-            self.controller.set_role(&name, role.as_deref());
-            self.queue.push_back(Seen::Joined { node: name });
-        }
-        let wanted: Vec<Wanted> = self
-            .cluster
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, n)| n.status == NodeStatus::Starting)
-            .map(|(node, n)| Wanted {
-                node,
-                incarnation: n.incarnation(),
-                addr: n.addr,
-            })
-            .collect();
-        if changed || !wanted.is_empty() {
-            self.prober.want(wanted);
-        }
-    }
-
     pub fn carry_out(&mut self, action: Action) -> Result<(), RunError> {
         match action {
             Action::Kill { fault, node } => {
@@ -474,7 +438,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                 if self.stop_after == Some(done) {
                     // Nobody is asked anything while it stands still, and it does before anybody can learn that the next fault is
                     // awaited: its point is still to come for all.
-                    self.prober.want(Vec::new());
+                    self.prober.want(Vec::new(), Also::Nothing);
                     self.cluster.all_stop();
                     self.stopped = true;
                 }

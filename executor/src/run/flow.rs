@@ -7,6 +7,7 @@ use super::collect::{collect, cpu_ms};
 use super::drive::Drive;
 use super::midway::Midway;
 use super::options::{NodeStatus, RunError};
+use super::questions::Also;
 use crate::controller::{Seen, make_plans, rename, rename_map};
 use crate::link::{Command, ReleaseAction};
 use std::collections::BTreeMap;
@@ -294,11 +295,12 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             .iter()
             .map(|i| self.drive.cluster.nodes[*i].addr)
             .collect();
-        let answers =
-            self.drive
-                .cluster
-                .questions
-                .ask(self.drive.cluster.slot, &addrs, false, ASK)?;
+        let answers = self.drive.cluster.questions.ask(
+            self.drive.cluster.slot,
+            &addrs,
+            Also::Nothing,
+            ASK,
+        )?;
         let mut roles = BTreeMap::new();
         for (i, a) in alive.iter().zip(answers) {
             let node = &mut self.drive.cluster.nodes[*i];
@@ -468,11 +470,12 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                     .map(|i| self.drive.cluster.nodes[*i].addr)
                     .collect();
                 let alive_names: Vec<String> = alive.iter().map(|i| names[*i].clone()).collect();
-                let answers =
-                    self.drive
-                        .cluster
-                        .questions
-                        .ask(self.drive.cluster.slot, &addrs, true, ASK)?;
+                let answers = self.drive.cluster.questions.ask(
+                    self.drive.cluster.slot,
+                    &addrs,
+                    Also::Stable,
+                    ASK,
+                )?;
                 match self
                     .drive
                     .cluster

@@ -3,6 +3,7 @@
 //! Called by the fuzzer's executor, `replay` and `bench`. What the cluster does is in the record; only what is wrong with us or
 //! with the request is an error.
 
+mod answers;
 mod archives;
 mod background;
 mod boot;

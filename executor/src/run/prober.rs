@@ -1,7 +1,7 @@
 //! Asks starting nodes whether they serve, beside the loop that watches for held threads (a question may take long, a kill may
 //! not).
 
-use super::questions::{NodeAnswer, Questions};
+use super::questions::{Also, NodeAnswer, Questions};
 use crate::slot::Slot;
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ const PACE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_millis(250);
 const SLOWEST: Duration = Duration::from_millis(200);
 
-/// A node that is asked until it serves.
+/// A node that is asked until it serves, or until the cluster has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub node: usize,
@@ -24,15 +24,15 @@ pub(super) struct Wanted {
 /// What the two sides share.
 #[derive(Debug, Default)]
 pub(super) struct Prober {
-    wanted: Mutex<Vec<Wanted>>,
+    wanted: Mutex<(Vec<Wanted>, Also)>,
     answers: Mutex<Vec<(Wanted, NodeAnswer)>>,
     stop: AtomicBool,
 }
 
 impl Prober {
-    /// Who is to be asked from now on.
-    pub fn want(&self, list: Vec<Wanted>) {
-        *lock(&self.wanted) = list;
+    /// Who is to be asked from now on, and what.
+    pub fn want(&self, list: Vec<Wanted>, also: Also) {
+        *lock(&self.wanted) = (list, also);
     }
 
     /// Answers since the last call.
@@ -49,15 +49,19 @@ impl Prober {
     pub fn work(&self, slot: &Slot, questions: &Questions) {
         let mut pause = PACE;
         while !self.stop.load(Ordering::Relaxed) {
-            let wanted = lock(&self.wanted).clone();
+            let (wanted, also) = lock(&self.wanted).clone();
             if !wanted.is_empty() {
                 let addrs: Vec<Ipv4Addr> = wanted.iter().map(|w| w.addr).collect();
                 let asked = Instant::now();
-                match questions.ask(slot, &addrs, false, PATIENCE) {
+                match questions.ask(slot, &addrs, also, PATIENCE) {
                     Ok(answers) => lock(&self.answers).extend(wanted.into_iter().zip(answers)),
                     Err(_) => return,
                 }
-                pause = after(asked.elapsed());
+                pause = match also {
+                    // A cluster that starts as a whole takes seconds, and the question may be a dear one.
+                    Also::Started => SLOWEST,
+                    _ => after(asked.elapsed()),
+                };
             }
             std::thread::sleep(pause);
         }

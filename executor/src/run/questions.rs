@@ -1,4 +1,4 @@
-//! What the nodes are asked over TCP: ready, role, stable. Answers are judged here; asking is slot init's.
+//! What the nodes are asked over TCP: ready, started, role, stable. Answers are judged here; asking is slot init's.
 
 use super::RunError;
 use crate::slot::{ProbeAnswer, Slot, TextProbe};
@@ -11,11 +11,23 @@ use std::time::Duration;
 /// Port of the first node, step to the next node's, text sent.
 type Kind = (u16, u16, String);
 
+/// What is asked beside ready and role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Also {
+    #[default]
+    Nothing,
+    /// While the cluster starts.
+    Started,
+    /// After healing.
+    Stable,
+}
+
 /// What one node is asked: the first is whether it is ready; equal questions are one.
 #[derive(Debug)]
 struct Asked {
     kinds: Vec<Kind>,
     role: Option<usize>,
+    started: Option<usize>,
     stable: Option<usize>,
 }
 
@@ -24,6 +36,8 @@ struct Asked {
 pub(super) struct NodeAnswer {
     pub ready: bool,
     pub role: Option<String>,
+    /// By this node the cluster has started; never where that was not asked.
+    pub started: bool,
     /// Capture 1 of `[stable] equal`, shifted.
     pub equal: Option<String>,
     pub t_ns: u64,
@@ -39,6 +53,7 @@ pub(super) struct Questions {
     role: Option<(Probe, Regex)>,
     /// Role by what is captured, where it is not its name itself.
     role_names: BTreeMap<String, String>,
+    started: Option<(Probe, Regex)>,
     stable: Option<(Stable, Regex)>,
     pub lead: String,
 }
@@ -59,6 +74,10 @@ impl Questions {
                 Some(p) => Some((p.clone(), compile(&p.expect)?)),
                 None => None,
             },
+            started: match &target.started {
+                Some(p) => Some((p.clone(), compile(&p.expect)?)),
+                None => None,
+            },
             role_names: target.role_names.clone(),
             stable: match &target.stable {
                 Some(s) => Some((s.clone(), compile(&s.equal)?)),
@@ -73,7 +92,7 @@ impl Questions {
         &self,
         slot: &Slot,
         nodes: &[Ipv4Addr],
-        stable: bool,
+        also: Also,
         timeout: Duration,
     ) -> Result<Vec<NodeAnswer>, RunError> {
         let first = slot.node_addr(0);
@@ -81,7 +100,7 @@ impl Questions {
         let asked: Vec<Asked> = nodes
             .iter()
             .map(|addr| {
-                let asked = self.of(before(first, *addr), stable);
+                let asked = self.of(before(first, *addr), also);
                 probes.extend(asked.kinds.iter().map(|(port, step, send)| TextProbe {
                     addr: *addr,
                     port: port_of(*port, *step, first, *addr),
@@ -104,7 +123,7 @@ impl Questions {
     }
 
     /// What the node with this index is asked.
-    fn of(&self, node: usize, stable: bool) -> Asked {
+    fn of(&self, node: usize, also: Also) -> Asked {
         let mut kinds: Vec<Kind> = Vec::new();
         let mut kind = |asked: Kind| -> usize {
             match kinds.iter().position(|k| *k == asked) {
@@ -122,14 +141,20 @@ impl Questions {
             .role
             .as_ref()
             .map(|(p, _)| kind((p.port, p.port_step, p.send.clone())));
+        let started = self
+            .started
+            .as_ref()
+            .filter(|_| also == Also::Started)
+            .map(|(p, _)| kind((p.port, p.port_step, p.send.clone())));
         let stable = self
             .stable
             .as_ref()
-            .filter(|_| stable)
+            .filter(|_| also == Also::Stable)
             .map(|(s, _)| kind((s.port, s.port_step, s.send.clone())));
         Asked {
             kinds,
             role,
+            started,
             stable,
         }
     }
@@ -146,12 +171,12 @@ impl Questions {
             let answer = answers.get(kind?).filter(|a| a.connected)?;
             Some(regex?.captures(&answer.text)?.get(1)?.as_str().to_owned())
         };
-        // A server may reset the connection after its answer: what was read counts.
-        let ready = first.connected
-            && (probe.send.is_empty() || first.error.as_deref() != Some("timeout"))
-            && regex.is_match(&first.text);
+        let started = asked.started.and_then(|kind| answers.get(kind));
         NodeAnswer {
-            ready,
+            ready: holds(first, probe, regex),
+            started: started
+                .zip(self.started.as_ref())
+                .is_some_and(|(answer, (probe, regex))| holds(answer, probe, regex)),
             role: capture(asked.role, self.role.as_ref().map(|(_, r)| r))
                 .map(|said| self.role_names.get(&said).cloned().unwrap_or(said)),
             equal: capture(asked.stable, self.stable.as_ref().map(|(_, r)| r))
@@ -188,6 +213,13 @@ impl Questions {
         }
         None
     }
+}
+
+/// Whether this answer to a probe is the one that is expected. A server may reset the connection after it: what was read counts.
+fn holds(answer: &ProbeAnswer, probe: &Probe, expect: &Regex) -> bool {
+    answer.connected
+        && (probe.send.is_empty() || answer.error.as_deref() != Some("timeout"))
+        && expect.is_match(&answer.text)
 }
 
 /// How many nodes come before this one: nodes have consecutive addresses, so the address says which of them it is.
@@ -229,6 +261,7 @@ mod tests {
             ready: vec![(probe.clone(), Regex::new("Mode: ").unwrap())],
             role: Some((probe, Regex::new("Mode: (\\w+)").unwrap())),
             role_names: BTreeMap::new(),
+            started: None,
             stable: Some((
                 Stable {
                     port: 2181,
@@ -271,7 +304,7 @@ mod tests {
         q.ready.push(own);
         // (node, kinds asked, role's among them, ready by an answer without words)
         for (node, kinds, role, ready) in [(0, 1, 0, false), (1, 2, 1, true)] {
-            let asked = q.of(node, true);
+            let asked = q.of(node, Also::Stable);
             assert_eq!((asked.kinds.len(), asked.role), (kinds, Some(role)));
             let answers = vec![answer(""); kinds];
             assert_eq!(q.judge(node, &answers, &asked).ready, ready, "{node}");
@@ -287,15 +320,42 @@ mod tests {
             ("Mode: false", Some("false")),
             ("no word of it", None),
         ] {
-            let judged = q.judge(0, &[answer(said)], &q.of(0, true));
+            let judged = q.judge(0, &[answer(said)], &q.of(0, Also::Stable));
             assert_eq!(judged.role.as_deref(), role, "{said}");
         }
     }
 
     #[test]
+    fn whether_it_has_started_is_asked_in_the_start_only() {
+        let mut q = questions();
+        let mut own = q.ready[0].clone();
+        own.0.port = 16010;
+        q.started = Some((own.0, Regex::new("\"ended\": [1-9]").unwrap()));
+        let serves = || answer("Mode: leader");
+        for (also, said, started) in [
+            (Also::Started, Some("\"ended\": 0"), false),
+            (Also::Started, Some("\"ended\": 1763"), true),
+            (Also::Nothing, None, false),
+            (Also::Stable, None, false),
+        ] {
+            let asked = q.of(0, also);
+            let answers: Vec<_> = [serves()].into_iter().chain(said.map(answer)).collect();
+            assert_eq!(asked.kinds.len(), answers.len(), "{also:?}");
+            let judged = q.judge(0, &answers, &asked);
+            assert_eq!((judged.ready, judged.started), (true, started), "{said:?}");
+        }
+        let refused = ProbeAnswer {
+            connected: false,
+            ..answer("")
+        };
+        let asked = q.of(0, Also::Started);
+        assert!(!q.judge(0, &[serves(), refused], &asked).started);
+    }
+
+    #[test]
     fn answers_are_judged() {
         let q = questions();
-        let says = |t: &str| q.judge(0, &[answer(t)], &q.of(0, true));
+        let says = |t: &str| q.judge(0, &[answer(t)], &q.of(0, Also::Stable));
         let l = says("Zxid: 0x100000007\nMode: leader");
         let f = says("Zxid: 0x100000009\nMode: follower");
         let old = says("Zxid: 0x9\nMode: follower");

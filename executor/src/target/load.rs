@@ -139,6 +139,14 @@ pub fn load_target(
         s.end()?;
         p
     };
+    let started = match top.opt_table("started")? {
+        None => None,
+        Some(mut s) => {
+            let p = probe(&mut s)?;
+            s.end()?;
+            Some(p)
+        }
+    };
     let (role, role_names, lead) = match top.opt_table("role")? {
         None => (None, BTreeMap::new(), String::new()),
         Some(mut s) => {
@@ -282,6 +290,7 @@ pub fn load_target(
         groups,
         image,
         ready,
+        started,
         role,
         role_names,
         lead,

@@ -57,6 +57,8 @@ pub struct Target {
     /// Of all groups that have no own.
     pub ready: Probe,
     /// How a node's role is asked for; none = the target has no roles.
+    /// What one living node answers once the cluster as a whole has started, where that is later than all being ready.
+    pub started: Option<Probe>,
     pub role: Option<Probe>,
     /// What an answer to that means, where it is not the role's name itself.
     pub role_names: BTreeMap<String, String>,

@@ -30,6 +30,10 @@ heap = "64m"
 [ready]
 port = 7
 port_step = 2
+[started]
+port = 8
+send = "started"
+expect = "since (\\d+)"
 [role]
 port = 7
 send = "role"
@@ -107,6 +111,8 @@ fn a_good_target() {
         (t.ready.port_step, t.role.as_ref().unwrap().port_step),
         (2, 0)
     );
+    let started = t.started.as_ref().unwrap();
+    assert_eq!((started.port, started.send.as_str()), (8, "started"));
     assert_eq!(t.role_names["yes"], "chief");
     assert_eq!(t.dictionary.role_names(), ["chief"]);
     let conf = t.dictionary.conf_lines();
@@ -325,6 +331,13 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "role.expect",
             "captures nothing",
             "parentheses",
+        ),
+        (
+            "since (\\\\d+)",
+            "since (\\\\d+",
+            "started.expect",
+            "no regular expression",
+            "mend",
         ),
         (
             "clients = 2",

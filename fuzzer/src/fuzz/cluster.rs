@@ -71,6 +71,10 @@ impl Drive for ClusterExecutor<Observers, Sink> {
         self.runner().shape()
     }
 
+    fn whole_start(&self) -> bool {
+        self.runner().prepared().target().started.is_some()
+    }
+
     fn kernel_cuts(&self) -> Result<(), String> {
         self.runner().kernel_cuts()
     }

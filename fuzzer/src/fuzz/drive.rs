@@ -18,6 +18,9 @@ pub trait Drive {
     /// What the constraints need to know.
     fn shape(&self) -> &ClusterShape;
 
+    /// The target says itself when its start is over (`[started]`): every point of that phase is to be met again.
+    fn whole_start(&self) -> bool;
+
     /// Kernel cuts work: `drop` may be drawn. Else why not.
     fn kernel_cuts(&self) -> Result<(), String>;
 

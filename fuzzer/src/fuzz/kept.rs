@@ -71,6 +71,7 @@ pub fn drawing<'a, E: Drive>(
         },
         salt: session.seed,
         parts: session.options.parts(),
+        whole_start: executor.whole_start(),
     }
 }
 

@@ -110,20 +110,26 @@ pub struct Seed<'a> {
     pub bounds: Bounds,
 }
 
-/// Which events of a trace faults may be placed at: of phases start (until its node serves) and test, not passed while a thread was held.
+/// Which events of a trace faults may be placed at: of phases start (until its node serves, or all of it where the target says itself when that is over)
+/// and test, not passed while a thread was held.
 ///
 /// The start is over once every node serves: so not before a node has passed what comes before it serves. What it does later in that phase was
 /// met by luck, as it may be over by then. That a node serves is known by a probe, some 20 to 250 ms late: what it does last is met by luck, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Points {
-    /// When each node of the trace first served, ns, in their order there.
+    /// When each node of the trace first served, ns, in their order there; empty where the start goes on after that.
     served_ns: Vec<Option<u64>>,
 }
 
 impl Points {
-    /// Of a run with these processes.
+    /// Of a run with these processes. `whole_start` as in [`Drawing`].
     #[must_use]
-    pub fn of(trace: &Trace, incarnations: &[Incarnation]) -> Self {
+    pub fn of(trace: &Trace, incarnations: &[Incarnation], whole_start: bool) -> Self {
+        if whole_start {
+            return Points {
+                served_ns: Vec::new(),
+            };
+        }
         let first = |node: &NodeName| {
             let own = incarnations.iter().filter(|i| i.node == *node);
             own.filter_map(|i| i.ready_ns).min()
@@ -159,6 +165,8 @@ pub struct Drawing<'a> {
     pub salt: u64,
     /// Of `warren`; all off for other strategies.
     pub parts: Parts,
+    /// The target says itself when its start is over (`[started]`).
+    pub whole_start: bool,
 }
 
 impl Drawing<'_> {
@@ -244,9 +252,9 @@ impl Drawing<'_> {
 impl Seed<'_> {
     /// Events where children's faults may be: after the last fault done, phases start and test, not passed while a thread was
     /// held; with their index.
-    pub fn later_points(&self) -> impl Iterator<Item = (u32, &TraceEvent)> {
+    pub fn later_points(&self, whole_start: bool) -> impl Iterator<Item = (u32, &TraceEvent)> {
         let done = self.matched.faults.len();
-        let points = Points::of(self.trace, self.incarnations);
+        let points = Points::of(self.trace, self.incarnations, whole_start);
         (0u32..)
             .zip(&self.trace.events)
             .filter(move |(_, e)| points.has(e) && e.interval.faults_done() == done)
@@ -268,7 +276,7 @@ impl Seed<'_> {
             .filter_map(|d| self.trace.nodes.iter().position(|n| n == d))
             .filter_map(|i| u16::try_from(i).ok())
             .collect();
-        for (index, event) in self.later_points() {
+        for (index, event) in self.later_points(drawing.whole_start) {
             legal.advance(event.t_ns);
             let stratum = match event.phase {
                 _ if !drawing.parts.strata => Stratum::All,

@@ -156,8 +156,12 @@ impl<'a> Parent<'a> {
     }
 
     /// The points of the run while it waited for this fault.
-    fn points(&self, before: usize) -> impl Iterator<Item = (u32, &TraceEvent)> {
-        let points = Points::of(self.seed.trace, self.seed.incarnations);
+    fn points(
+        &self,
+        before: usize,
+        d: &Drawing<'_>,
+    ) -> impl Iterator<Item = (u32, &TraceEvent)> + use<'_, 'a> {
+        let points = Points::of(self.seed.trace, self.seed.incarnations, d.whole_start);
         (0u32..)
             .zip(&self.seed.trace.events)
             .filter(move |(_, e)| points.has(e) && e.interval.faults_done() == before)
@@ -227,7 +231,7 @@ pub fn changed(
     (0..TRIES).find_map(|_| {
         let (from, steps) = match op {
             Op::Drop => drop_one(parent, rand),
-            Op::Shift => shift(parent, rand),
+            Op::Shift => shift(parent, drawing, rand),
             Op::Swap => swap(parent, drawing, rand),
             Op::Change => change(parent, drawing, rand),
             Op::Insert => insert(parent, drawing, rand),
@@ -302,7 +306,7 @@ fn drop_one(p: &Parent<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step>)> 
     Some((i, steps))
 }
 
-fn shift(p: &Parent<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step>)> {
+fn shift(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step>)> {
     let i = below(rand, p.steps.len() as u64) as usize;
     let At::Exact(point) = &p.steps[i].exact else {
         return None;
@@ -317,7 +321,7 @@ fn shift(p: &Parent<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step>)> {
         ..point.clone()
     });
     let before: Vec<&TraceEvent> = p
-        .points(i)
+        .points(i, d)
         .map(|(_, e)| e)
         .filter(|e| e.node == event.node && e.t_ns < event.t_ns)
         .collect();
@@ -450,9 +454,9 @@ fn insert(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usiz
         .try_fold(ClusterState::default(), |state, s| {
             d.shape.apply(&state, s.executing.as_ref(), &s.fault).ok()
         })?;
-    let stacks: BTreeSet<StackId> = p.points(i).map(|(_, e)| e.stack).collect();
+    let stacks: BTreeSet<StackId> = p.points(i, d).map(|(_, e)| e.stack).collect();
     let stack = one_of(&stacks.into_iter().collect::<Vec<_>>(), rand)?;
-    let at: Vec<(u32, &TraceEvent)> = p.points(i).filter(|(_, e)| e.stack == stack).collect();
+    let at: Vec<(u32, &TraceEvent)> = p.points(i, d).filter(|(_, e)| e.stack == stack).collect();
     let (index, event) = one_of(&at, rand)?;
     let nodes = &p.seed.trace.nodes;
     let mut kinds = vec![ChildFault::Crash];

@@ -32,7 +32,7 @@ pub fn draw(
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) -> FaultSequence {
-    let among = Points::of(trace, incarnations);
+    let among = Points::of(trace, incarnations, drawing.whole_start);
     let points: Vec<&TraceEvent> = trace
         .events
         .iter()

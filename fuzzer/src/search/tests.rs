@@ -25,6 +25,7 @@ fn drawing(shape: &ClusterShape, faults: FaultSet) -> Drawing<'_> {
         style: warren_model::CrashStyle::Process,
         salt: 5,
         parts: Parts::NONE,
+        whole_start: false,
     }
 }
 
@@ -111,7 +112,7 @@ fn a_stop_comes_at_the_first_occurrence_of_each_stack_and_role() {
     let classes = s.classes(&d);
     let mut first: HashSet<(StackId, u8)> = HashSet::new();
     let wanted: BTreeSet<u32> = s
-        .later_points()
+        .later_points(false)
         .filter(|(_, e)| first.insert((e.stack, e.role)))
         .map(|(i, _)| i)
         .collect();
@@ -137,7 +138,7 @@ fn points_passed_while_held_or_before_the_last_fault_get_no_children() {
     let root = sim.run(&FaultSequence::empty("sim"));
     let (event, fault) = all(&seed(&root).classes(&d))[20];
     let mut run = sim.run(&seed(&root).child(&d, event, fault).unwrap());
-    let (marked, _) = seed(&run).later_points().next().unwrap();
+    let (marked, _) = seed(&run).later_points(false).next().unwrap();
     run.trace.events[marked as usize].flags.0 |= EventFlags::DURING;
     let last = run.record.injected[0].event.unwrap();
     for (i, _) in all(&seed(&run).classes(&d)) {
@@ -180,7 +181,9 @@ fn lineage(nodes: usize, max_dead: usize, choices: &[u16]) -> Result<(), TestCas
         let s = seed(&run);
         let children = all(&s.classes(&d));
         if children.is_empty() {
-            prop_assert!(sequence.faults.len() == sim.max_faults || s.later_points().count() == 0);
+            prop_assert!(
+                sequence.faults.len() == sim.max_faults || s.later_points(false).count() == 0
+            );
             return Ok(());
         }
         let (event, fault) = children[usize::from(*c) % children.len()];
@@ -447,6 +450,13 @@ fn a_nodes_start_points_end_when_it_serves() {
     let mut left = before.clone();
     left.retain(|(node, _)| *node != first.0);
     assert_eq!(starts(&root), left);
+    // Where the target says when the start is over, each of its points is before that.
+    let whole = Drawing {
+        whole_start: true,
+        ..d
+    };
+    let events = all(&seed(&root).classes(&whole));
+    assert_eq!(events.len(), root.trace.events.len());
     // Points of the test come anyway.
     let crashes = all(&seed(&root).classes(&d)).len();
     assert_eq!(crashes, root.trace.events.len() - (6 - left.len()));

@@ -277,6 +277,7 @@ mod tests {
             style: warren_model::CrashStyle::Process,
             salt: 1,
             parts: crate::search::Parts::NONE,
+            whole_start: false,
         };
         let root = sim.run(&FaultSequence::empty("sim"));
         let s = Seed {

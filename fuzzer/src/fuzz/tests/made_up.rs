@@ -89,6 +89,9 @@ impl Drive for SimExecutor {
     fn shape(&self) -> &ClusterShape {
         &self.shape
     }
+    fn whole_start(&self) -> bool {
+        false
+    }
     fn kernel_cuts(&self) -> Result<(), String> {
         Ok(())
     }
