@@ -96,13 +96,14 @@ impl CheckResult {
 
     /// Adds a failure; one with the same signature is told once, with the evidence of the first few.
     pub fn fail(&mut self, product: &RunProduct, found: Found<'_>) {
+        let stage = found.stage;
+        self.fail_signed_as(stage, product, found);
+    }
+
+    /// The same for what shows now in this stage, now in that one: its signature is that of `stage` whenever it was seen.
+    pub fn fail_signed_as(&mut self, stage: Stage, product: &RunProduct, found: Found<'_>) {
         let normalised = normalise(&found.what, &product.trace.nodes);
-        let signature = signature(
-            found.checker,
-            &normalised,
-            found.role.as_deref(),
-            found.stage,
-        );
+        let signature = signature(found.checker, &normalised, found.role.as_deref(), stage);
         if let Some(known) = self.failures.iter_mut().find(|f| f.signature == signature) {
             if known.evidence.len() + found.evidence.len() <= EVIDENCE_MAX {
                 known.evidence.extend(found.evidence);
