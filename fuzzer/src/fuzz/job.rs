@@ -10,6 +10,7 @@ use super::session::Session;
 use super::stage::DURABLE_EVERY;
 use super::{State, StrategyKind};
 use crate::campaign::StoredRun;
+use crate::search::children::whoever_comes;
 use crate::search::havoc::{Op, Operator, Parent};
 use crate::search::rand::below;
 use crate::search::shapes::Ground;
@@ -149,7 +150,10 @@ impl Session {
             lines: describe(&sequence, &stored.trace),
             why: reason(&pick, &sequence),
             twin: twin(&sequence, drawing),
-            sequence,
+            sequence: match pick.tries {
+                0 => sequence,
+                _ => whoever_comes(sequence),
+            },
             waits: match pick.tries {
                 0 => waits::of_child(&stored.record.injected, t_ns, self.limits.fault_wait),
                 _ => Vec::new(),

@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use warren_model::point::fault_id;
 use warren_model::{
     At, ClusterShape, ClusterState, CrashStyle, CutHow, CutWay, CutWho, EventFlags, Exit, Fault,
-    FaultId, FaultKind, FaultSequence, Incarnation, Kind, Member, NodeName, Phase, Place, StackId,
-    Trace, TraceEvent, Who,
+    FaultId, FaultKind, FaultSequence, Incarnation, Kind, Member, NodeName, Pattern, Phase, Place,
+    StackId, Trace, TraceEvent, Who,
 };
 
 /// Who is cut from whom, relative to a message point: s executes it, d is its other end.
@@ -444,6 +444,38 @@ impl<'a> Legal<'a> {
             }
         }
     }
+}
+
+/// The child once more, after it did not happen: its last fault, if it is one of the start, comes at whichever node reaches that point first. Which node leads and which is
+/// given what is chance in a first start, so the one that came to it in the seed run need not come to it again.
+#[must_use]
+pub fn whoever_comes(mut child: FaultSequence) -> FaultSequence {
+    let Some(last) = child.faults.last_mut() else {
+        return child;
+    };
+    let At::Exact(point) = &last.at else {
+        return child;
+    };
+    if point.phase != Phase::Start {
+        return child;
+    }
+    if let Fault::Crash { who, .. } = &mut last.fault
+        && *who == Who::Node(point.node.clone())
+    {
+        *who = Who::Executing;
+    }
+    last.at = At::Pattern(Pattern {
+        node: None,
+        except: None,
+        role: None,
+        frames: Vec::new(),
+        stack: Some(point.stack),
+        kind: Some(point.kind),
+        place: Some(point.place),
+        n: point.n,
+        phase: Phase::Start,
+    });
+    child
 }
 
 /// The points offered so far, with nodes that nothing tells apart under one number: the same point of such a node, with the same fault,

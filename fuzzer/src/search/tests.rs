@@ -4,7 +4,7 @@ mod parts;
 mod queue;
 
 use super::Pick;
-use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses};
+use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses, whoever_comes};
 use super::queue::{Kept, MAX_TRIES, Queue, Why};
 use super::rand::XoRand;
 use super::sim::Sim;
@@ -460,4 +460,43 @@ fn a_nodes_start_points_end_when_it_serves() {
     // Points of the test come anyway.
     let crashes = all(&seed(&root).classes(&d)).len();
     assert_eq!(crashes, root.trace.events.len() - (6 - left.len()));
+}
+
+#[test]
+fn a_start_fault_that_did_not_come_is_left_to_whoever_comes() {
+    let sim = Sim::new(5, 2);
+    let shape = sim.shape();
+    let d = drawing(&shape, set("crash"));
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let s = seed(&root);
+    let child = |phase: Phase| {
+        let of_phase = |i: u32| root.trace.events[i as usize].phase == phase;
+        let (event, fault) = all(&s.classes(&d))
+            .into_iter()
+            .find(|(i, _)| of_phase(*i))
+            .unwrap();
+        s.child(&d, event, fault).unwrap()
+    };
+    let test = child(Phase::Test);
+    assert_eq!(whoever_comes(test.clone()), test);
+    let start = child(Phase::Start);
+    let At::Exact(asked) = &start.faults[0].at else {
+        panic!("{start:?}");
+    };
+    let again = whoever_comes(start.clone());
+    let run = sim.run(&again);
+    assert!(run.complete(), "{:?}", run.record.not_injected);
+    let came = run.record.matched.unwrap().faults.remove(0);
+    let At::Exact(came_at) = &came.at else {
+        panic!("{came:?}");
+    };
+    assert_eq!(
+        (came_at.stack, came_at.kind, came_at.place, came_at.phase),
+        (asked.stack, asked.kind, asked.place, Phase::Start)
+    );
+    // Whoever it was is the one that dies.
+    let who = warren_model::Who::Node(came_at.node.clone());
+    assert!(matches!(came.fault, Fault::Crash { who: w, .. } if w == who));
+    // It may be any of those that come there, not only the one of the seed run.
+    assert_eq!(whoever_comes(again.clone()), again);
 }
