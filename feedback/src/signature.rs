@@ -1,7 +1,7 @@
 //! Signatures of failures and the normaliser under them. Called by every checker and by the log templates; refuses to guess what
 //! text means: it only takes out what differs between two runs of the same story.
 //!
-//! A signature is 8 hex digits over (checker, normalised evidence, role, stage). Two findings with one signature are filed as
+//! A signature is 8 hex digits over (checker, normalised evidence, role, stage; of a self-exit always the healed one). Two findings with one signature are filed as
 //! one bug (design, section 8), so numbers, addresses, node names and ids must not reach it.
 
 use regex::{Captures, Regex};

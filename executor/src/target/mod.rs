@@ -56,9 +56,9 @@ pub struct Target {
     pub image: Option<Image>,
     /// Of all groups that have no own.
     pub ready: Probe,
-    /// How a node's role is asked for; none = the target has no roles.
     /// What one living node answers once the cluster as a whole has started, where that is later than all being ready.
     pub started: Option<Probe>,
+    /// How a node's role is asked for; none = the target has no roles.
     pub role: Option<Probe>,
     /// What an answer to that means, where it is not the role's name itself.
     pub role_names: BTreeMap<String, String>,

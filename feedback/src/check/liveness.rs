@@ -199,18 +199,23 @@ pub fn check_stable(product: &RunProduct, rules: &Rules) -> CheckResult {
         // Waiting ended because the run's time did: that is the hang's question, which has a retest.
         && !product.record.timed_out
     {
+        // Another story than that of a cluster that served once.
+        let (phase, what) = match why.starts_with("start:") {
+            true => (Phase::Start, "the start of the cluster does not end"),
+            false => (Phase::Heal, "the healed cluster does not become stable"),
+        };
         failed(
             &mut result,
             product,
             rules,
-            Phase::Heal,
+            phase,
             Found {
                 checker: "stable",
                 kind: FailureKind::Liveness,
-                stage: Stage::Healed,
+                stage: stage(phase),
                 role: None,
                 node: None,
-                what: "the healed cluster does not become stable".into(),
+                what: what.into(),
                 evidence: vec![why.clone()],
             },
         );
@@ -511,6 +516,18 @@ mod tests {
         for (i, (p, retest, expect)) in table.into_iter().enumerate() {
             assert_eq!(run(&p, retest), expect, "case {i}");
         }
+    }
+
+    #[test]
+    fn a_start_that_does_not_end_is_a_story_of_its_own() {
+        let of = |why: &str| {
+            let mut p = RunProduct::default();
+            p.record.not_stable = Some(why.to_owned());
+            check_stable(&p, &rules()).failures.remove(0)
+        };
+        let (start, heal) = (of("start: none says so"), of("heal: no leader"));
+        assert_eq!((start.stage, heal.stage), (Stage::Test, Stage::Healed));
+        assert_ne!(start.signature, heal.signature);
     }
 
     #[test]

@@ -149,8 +149,11 @@ impl Bug {
     }
 }
 
-/// What a failure is called that no bug has.
+/// What a failure is called that no bug has. A process ends by itself now in this stage, now in that one, under one signature.
 fn own_name(failed: &Failed) -> String {
+    if failed.checker == "self-exit" {
+        return format!("{} {}", failed.checker, failed.signature);
+    }
     format!("{} {} {}", failed.checker, failed.stage, failed.signature)
 }
 

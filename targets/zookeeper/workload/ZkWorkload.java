@@ -108,6 +108,7 @@ public final class ZkWorkload extends Driver {
             held.connect(client, at, SESSION_MS, (int) timeoutMs);
             return held;
         } catch (ZkSession.Expired e) {
+            held.drop();
             throw e;
         } catch (IOException e) {
             idle.addFirst(held);

@@ -279,6 +279,38 @@ fn the_doctor_says_what_the_agent_sees() {
     assert!(all && !target.contains("missing"), "{}", ran.text());
 }
 
+/// The start goes on until a node answers as `[started]` asks; where none ever does, that ends the set-up, and it is told what was asked.
+#[test]
+fn a_cluster_has_started_when_a_node_says_so() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("targets/canary-started");
+    std::fs::create_dir_all(&folder).unwrap();
+    let seed = dir.path().join("none.toml");
+    let text = "version = 1\ntarget = \"canary-started\"\nstart = \"cold\"\n";
+    std::fs::write(&seed, text).unwrap();
+    let base = warren_tests::root().join("targets/canary");
+    for (expect, code, told) in [
+        ("Mode: leader", 0, "1 run: 1 pass"),
+        ("Mode: king", 1, "none says that the cluster has started"),
+    ] {
+        let toml = format!(
+            "base = \"{}\"\n[target]\nname = \"canary-started\"\n[ready]\ntimeout_ms = 6000\n\
+             [started]\nport = 7401\nsend = \"srvr\"\nexpect = \"{expect}\"\n",
+            base.display()
+        );
+        std::fs::write(folder.join("target.toml"), toml).unwrap();
+        let targets = dir.path().join("targets").display().to_string();
+        let seed = seed.display().to_string();
+        let args = ["replay", "--targets", &targets, "-n", "1", &seed];
+        let ran = run(warren(&args), 2 * MINUTE).expect_code(code);
+        let text = ran.text();
+        assert!(text.contains(told), "{expect}: {text}");
+        let asked = format!("expect `{expect}`");
+        assert_eq!(text.contains(&asked), code != 0, "{text}");
+    }
+}
+
 /// A finding brings what `[collect]` names out of the slot it was made in, from each node, beside its log.
 #[test]
 fn a_finding_has_what_collect_names() {
