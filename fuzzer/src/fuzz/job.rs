@@ -1,4 +1,4 @@
-//! What is run next, as a sequence: a child of a kept run, a cast shape, a kept run changed, or a drawn baseline. Called by the stage with
+//! What is run next, as a sequence: a child of a kept run, a cast shape, a kept run changed or gone on with, or a drawn baseline. Called by the stage with
 //! what the scheduler left; runs nothing. `None` = it was tested before, or is not possible after all: the scheduler is asked again.
 
 use super::describe::describe;
@@ -12,8 +12,9 @@ use super::{State, StrategyKind};
 use crate::campaign::StoredRun;
 use crate::search::children::whoever_comes;
 use crate::search::havoc::{Op, Operator, Parent};
-use crate::search::rand::below;
+use crate::search::rand::{below, chance};
 use crate::search::shapes::Ground;
+use crate::search::warren::WHOLE;
 use crate::search::{
     Drawing, NextRun, Origin, Pick, Queue, Warren, random, random_points, shapes, symmetry, waits,
 };
@@ -55,6 +56,7 @@ impl Session {
             }
             NextRun::Shape => self.shape(state, &drawing),
             NextRun::Havoc => self.havoc(state, &drawing),
+            NextRun::Tail => self.tail(state, &drawing),
             NextRun::Draw => self.baseline(state, &drawing).map(Some),
             // It is no run.
             NextRun::Unpark(_) => Ok(None),
@@ -199,11 +201,7 @@ impl Session {
 
     /// What a fault-free run from this start tells; read once.
     fn ground(&mut self, start: StartState) -> Result<Rc<Ground>, FuzzError> {
-        // A root that was learned late has another number: then the run of this one is from another start, which is cast for instead.
-        let root = match start {
-            StartState::Cold => 0,
-            StartState::Snapshot(k) => u64::from(k),
-        };
+        let root = root_of(start);
         if let Some(ground) = self.grounds.get(&root) {
             return Ok(ground.clone());
         }
@@ -267,6 +265,29 @@ impl Session {
         Ok(None)
     }
 
+    /// A run that goes on with drawn faults: a fault-free one, or one that was kept.
+    fn tail(&mut self, state: &mut State, drawing: &Drawing<'_>) -> Result<Option<Job>, FuzzError> {
+        let roots = u64::from(self.learnt.roots);
+        let kept = (state.corpus().count() as u64).saturating_sub(roots);
+        let id = if kept == 0 || chance(state.rand_mut(), WHOLE) {
+            root_of(self.draw_start(state))
+        } else {
+            roots + below(state.rand_mut(), kept)
+        };
+        let stored = StoredRun::read(&self.folder.runs(), id)?;
+        let seed = seed_of(&stored.record, &stored.trace, stored.bounds);
+        let rand = state.rand_mut();
+        let Some(sequence) = seed.and_then(|s| random_points::tail(&s, drawing, rand)) else {
+            return Ok(None);
+        };
+        let why = format!("havoc tail of {id:06}{}", from(&sequence));
+        let origin = Origin::Havoc {
+            op: "tail".into(),
+            seed: id,
+        };
+        Ok(self.drawn(sequence, origin, why, &stored.trace, drawing))
+    }
+
     /// The job of a sequence that no class stands for; none when it was tested.
     fn drawn(
         &mut self,
@@ -296,6 +317,15 @@ impl Session {
             self.news.tested.extend(job.identities());
         }
         fresh
+    }
+}
+
+/// The fault-free run from this start. A root that was learned late has another number: then the run of this one is from another start, which
+/// is drawn for instead.
+fn root_of(start: StartState) -> u64 {
+    match start {
+        StartState::Cold => 0,
+        StartState::Snapshot(k) => u64::from(k),
     }
 }
 

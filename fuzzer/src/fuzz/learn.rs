@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use warren_feedback::Judge;
 use warren_feedback::coverage::{larger_map, slots_set, stability};
-use warren_model::{FaultSequence, Verdict};
+use warren_feedback::logs::silent;
+use warren_model::{FaultSequence, NodeName, Verdict};
 
 /// Limit of a learning run: nothing is known yet.
 const FIRST_LIMIT: Duration = Duration::from_secs(120);
@@ -147,6 +148,17 @@ where
         }
         take_in(session, executor, state, judge);
         let run = &executor.observers().1.0;
+        if totals.is_empty()
+            && let silent = silent(run.product())
+            && !silent.is_empty()
+        {
+            let nodes: Vec<&str> = silent.into_iter().map(NodeName::as_str).collect();
+            session.say(format!(
+                "WARNING: {} log nothing in a fault-free run: fatal_log, known-bugs.toml and new log lines see nothing of them; check the logger \
+                 among the target's jars (slf4j and its back end must be of one generation) and [log] files",
+                nodes.join(", ")
+            ));
+        }
         totals.push(run.record().times.total);
         tests.push(run.record().times.test);
         session.say(format!(

@@ -2,7 +2,7 @@
 //!
 //! `crashfuzz` is CrashFuzz's algorithm with lazy classes instead of a queue of children; `queue/in_order` has what its baselines `fifo` and
 //! `brute-force` pick; `random` and `random_points` draw each sequence anew.
-//! `warren` is crashfuzz's queue with parts that can be switched off: `shapes`, `havoc`, `strata`, `symmetry`, `state`, `energy`, `swarm`.
+//! `warren` is crashfuzz's queue with parts that can be switched off: `shapes`, `havoc`, `tails`, `strata`, `symmetry`, `state`, `energy`, `swarm`.
 //! Nothing here runs a cluster or opens a file; `scheduler` is the thin LibAFL side.
 
 pub mod children;

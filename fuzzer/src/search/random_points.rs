@@ -2,9 +2,11 @@
 //! uniform among the events after the previous fault of a fault-free trace, as a pattern (stack, kind, place, role, n). No
 //! corpus, no feedback; the same constraints as `crashfuzz`.
 //!
+//! `warren`'s part `tails` draws the same after the last fault of a kept run, from what that run did then.
+//!
 //! `n` follows the agent's counting of patterns: arrivals that match on one node since the previous fault was done.
 
-use super::children::{CutForm, Drawing, Points};
+use super::children::{CutForm, Drawing, Points, Seed};
 use super::peers;
 use super::rand::{XoRand, below, chance};
 use libafl_bolts::rands::Rand;
@@ -39,20 +41,53 @@ pub fn draw(
         .filter(|e| among.has(e))
         .filter(|e| start == StartState::Cold || e.phase == Phase::Test)
         .collect();
-    let wanted = 1 + below(rand, drawing.shape.max_faults as u64);
     let mut sequence = FaultSequence::empty(target);
     sequence.start = start;
-    let mut state = ClusterState::default();
+    let state = ClusterState::default();
+    go_on(&mut sequence, trace, &points, state, drawing, rand);
+    sequence
+}
+
+/// The faults of a kept run, and after them as many as there is room for at most, drawn among the points it passed after its last one; of a
+/// fault-free run a whole sequence. None where there is no room for one more.
+#[must_use]
+pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Option<FaultSequence> {
+    let state = drawing.state_after(seed.matched)?;
+    let cold = seed.matched.start == StartState::Cold;
+    let points: Vec<&TraceEvent> = seed
+        .later_points(drawing.whole_start)
+        .map(|(_, e)| e)
+        .filter(|e| cold || e.phase == Phase::Test)
+        .collect();
+    let mut sequence = seed.matched.clone();
+    go_on(&mut sequence, seed.trace, &points, state, drawing, rand);
+    (sequence.faults.len() > seed.matched.faults.len()).then_some(sequence)
+}
+
+/// Adds 1..=(max faults - those there are) faults, each after the one before it; fewer where no later point allows any kind. `state` is the
+/// cluster's after the faults that are there.
+fn go_on(
+    sequence: &mut FaultSequence,
+    trace: &Trace,
+    points: &[&TraceEvent],
+    mut state: ClusterState,
+    drawing: &Drawing<'_>,
+    rand: &mut impl Rand,
+) {
+    let room = (drawing.shape.max_faults).saturating_sub(sequence.faults.len());
+    if room == 0 {
+        return;
+    }
+    let wanted = 1 + below(rand, room as u64);
     let mut next = 0;
     for _ in 0..wanted {
-        let Some((at, fault_at, after)) = one(trace, &points, next, &state, drawing, rand) else {
+        let Some((at, fault_at, after)) = one(trace, points, next, &state, drawing, rand) else {
             break;
         };
         sequence.faults.push(fault_at);
         state = after;
         next = at + 1;
     }
-    sequence
 }
 
 /// A kind that is allowed somewhere after `from`, then one of the events that allow it.

@@ -27,6 +27,8 @@ pub enum NextRun {
     Havoc,
     /// Nothing in memory is left: read this parked seed run back.
     Unpark(u64),
+    /// A run goes on with drawn faults. Last: the number of a variant is stored.
+    Tail,
 }
 
 libafl_bolts::impl_serdeany!(NextRun);
@@ -169,6 +171,7 @@ where
             (StrategyKind::RandomPoints | StrategyKind::Random, _) => (NextRun::Draw, first),
             (_, Turn::Shape) => (NextRun::Shape, first),
             (_, Turn::Havoc) => (NextRun::Havoc, first),
+            (_, Turn::Tail) => (NextRun::Tail, first),
             (StrategyKind::Fifo | StrategyKind::BruteForce, Turn::Child) => {
                 let queue = state
                     .metadata_map_mut()

@@ -1,5 +1,5 @@
 //! What `--strategy warren` adds to the queue: its parts, each a switch, and the turns they take. Plain values, kept whole in every
-//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata, symmetry, energy and swarm have a file each, state novelty is feedback's (`states`).
+//! record of a campaign. docs/search.md has the formulas; shapes, havoc, strata, symmetry, energy and swarm have a file each, tails are `random_points::tail`, state novelty is feedback's (`states`).
 
 use super::rand::chance;
 use libafl_bolts::rands::Rand;
@@ -13,6 +13,7 @@ use std::str::FromStr;
 pub struct Parts {
     pub shapes: bool,
     pub havoc: bool,
+    pub tails: bool,
     pub strata: bool,
     pub symmetry: bool,
     pub state: bool,
@@ -26,6 +27,7 @@ impl Parts {
     pub const ALL: Parts = Parts {
         shapes: true,
         havoc: true,
+        tails: true,
         strata: true,
         symmetry: true,
         state: true,
@@ -36,6 +38,7 @@ impl Parts {
     pub const NONE: Parts = Parts {
         shapes: false,
         havoc: false,
+        tails: false,
         strata: false,
         symmetry: false,
         state: false,
@@ -44,10 +47,11 @@ impl Parts {
     };
 
     /// Name and switch of each.
-    fn each(&mut self) -> [(&'static str, &mut bool); 7] {
+    fn each(&mut self) -> [(&'static str, &mut bool); 8] {
         [
             ("shapes", &mut self.shapes),
             ("havoc", &mut self.havoc),
+            ("tails", &mut self.tails),
             ("strata", &mut self.strata),
             ("symmetry", &mut self.symmetry),
             ("state", &mut self.state),
@@ -102,7 +106,7 @@ pub enum Origin {
     Ordinary,
     /// The shape of this name.
     Shape(String),
-    /// This operator on the kept run of this id.
+    /// This operator on the kept run of this id; a tail is `tail` on a kept or fault-free run.
     Havoc { op: String, seed: u64 },
 }
 
@@ -112,6 +116,7 @@ pub enum Turn {
     Child,
     Shape,
     Havoc,
+    Tail,
 }
 
 /// What came of sequences of one kind.
@@ -147,6 +152,10 @@ const LEAST: f64 = 0.05;
 const MOST: f64 = 0.4;
 /// The share of havoc.
 pub const HAVOC: f64 = 0.2;
+/// Of the turns that shapes and havoc leave, those that are tails: at the start 0.3 of all.
+pub const TAILS: f64 = 0.5;
+/// Of the tails, those that follow a fault-free run: whole sequences.
+pub const WHOLE: f64 = 0.5;
 
 /// What shapes and havoc have of the turns: shapes at the start, havoc always.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -211,6 +220,9 @@ impl Warren {
         if parts.havoc && chance(rand, shares.havoc / (1.0 - taken)) {
             return Turn::Havoc;
         }
+        if parts.tails && chance(rand, TAILS) {
+            return Turn::Tail;
+        }
         Turn::Child
     }
 
@@ -250,11 +262,20 @@ mod tests {
     #[test]
     fn switches() {
         for (text, want) in [
-            ("shapes", Ok("havoc,strata,symmetry,state,energy,swarm")),
-            ("shapes, havoc", Ok("strata,symmetry,state,energy,swarm")),
-            ("state", Ok("shapes,havoc,strata,symmetry,energy,swarm")),
             (
-                "shapes,havoc,strata,symmetry,state,energy,swarm",
+                "shapes",
+                Ok("havoc,tails,strata,symmetry,state,energy,swarm"),
+            ),
+            (
+                "shapes, havoc",
+                Ok("tails,strata,symmetry,state,energy,swarm"),
+            ),
+            (
+                "state",
+                Ok("shapes,havoc,tails,strata,symmetry,energy,swarm"),
+            ),
+            (
+                "shapes,havoc,tails,strata,symmetry,state,energy,swarm",
                 Ok("none"),
             ),
             ("", Err("at least one")),
@@ -269,7 +290,7 @@ mod tests {
         }
         assert_eq!(
             Parts::ALL.to_string(),
-            "shapes,havoc,strata,symmetry,state,energy,swarm"
+            "shapes,havoc,tails,strata,symmetry,state,energy,swarm"
         );
     }
 
@@ -297,21 +318,26 @@ mod tests {
         let w = Warren::default();
         let of = |parts: Parts| {
             let mut rand = XoRand::new(4);
-            let mut n = [0; 3];
+            let mut n = [0; 4];
             for _ in 0..10_000 {
                 n[w.turn(parts, Shares::default(), &mut rand) as usize] += 1;
             }
             n
         };
         let near = |n: i32, share: f64| (f64::from(n) / 10_000.0 - share).abs() < 0.02;
-        let [child, shape, havoc] = of(Parts::ALL);
-        assert!(near(child, 0.6) && near(shape, 0.2) && near(havoc, 0.2));
-        let [_, shape, havoc] = of(Parts {
+        let [child, shape, havoc, tail] = of(Parts::ALL);
+        assert!(near(child, 0.3) && near(shape, 0.2) && near(havoc, 0.2) && near(tail, 0.3));
+        let [_, shape, havoc, _] = of(Parts {
             shapes: false,
             ..Parts::ALL
         });
         assert!(shape == 0 && near(havoc, 0.2));
-        assert_eq!(of(Parts::NONE), [10_000, 0, 0]);
+        let [child, _, _, tail] = of(Parts {
+            tails: false,
+            ..Parts::ALL
+        });
+        assert!(tail == 0 && near(child, 0.6));
+        assert_eq!(of(Parts::NONE), [10_000, 0, 0, 0]);
         let mut rand = XoRand::new(4);
         w.turn(Parts::NONE, Shares::default(), &mut rand);
         assert_eq!(rand.next(), XoRand::new(4).next(), "nothing was drawn");

@@ -39,10 +39,10 @@ pub struct FuzzArgs {
     /// Limit of one run (default: 20 s or five median fault-free runs, whichever is longer)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
-    /// Search strategy: crashfuzz, warren (crashfuzz's queue with shapes, havoc, strata, symmetry, state novelty and energy), or a baseline: fifo, brute-force, random, random-points
+    /// Search strategy: crashfuzz, warren (crashfuzz's queue with shapes, havoc, tails, strata, symmetry, state novelty and energy), or a baseline: fifo, brute-force, random, random-points
     #[arg(long, value_name = "NAME", default_value = "crashfuzz")]
     pub strategy: StrategyKind,
-    /// Parts of `warren` to leave out: any of shapes, havoc, strata, symmetry, state, energy, swarm
+    /// Parts of `warren` to leave out: any of shapes, havoc, tails, strata, symmetry, state, energy, swarm
     #[arg(long, value_name = "PART[,PART...]")]
     pub without: Option<Without>,
     /// With `warren`: this instance draws kinds of faults, crash style, cuts, most faults and shares from its seed, within what is asked for

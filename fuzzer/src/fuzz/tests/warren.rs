@@ -12,7 +12,9 @@ fn without(parts: &str) -> Option<Without> {
 }
 
 /// Every part.
-const ALL: [&str; 6] = ["shapes", "havoc", "strata", "symmetry", "state", "energy"];
+const ALL: [&str; 7] = [
+    "shapes", "havoc", "tails", "strata", "symmetry", "state", "energy",
+];
 
 fn all_but(part: &str) -> String {
     let others: Vec<&str> = ALL.into_iter().filter(|p| *p != part).collect();
@@ -33,9 +35,10 @@ fn turns(folder: &Path) -> BTreeMap<String, usize> {
     let mut turns = BTreeMap::new();
     for l in lines(folder).iter().filter(|l| l["role"] == "fuzz") {
         let why = l["why"].as_str().unwrap();
-        let first = why.split([' ', ',']).next().unwrap();
-        let turn = match first {
-            "shape" | "havoc" => first,
+        let mut words = why.split([' ', ',']);
+        let turn = match (words.next().unwrap(), words.next()) {
+            ("havoc", Some("tail")) => "tail",
+            (first @ ("shape" | "havoc"), _) => first,
             _ => "child",
         };
         *turns.entry(turn.to_owned()).or_default() += 1;
@@ -45,11 +48,12 @@ fn turns(folder: &Path) -> BTreeMap<String, usize> {
 
 #[test]
 fn the_parts_have_their_turns_and_each_can_be_left_out() {
-    for (parts, shapes, havoc) in [
-        ("", true, true),
-        ("shapes", false, true),
-        ("havoc", true, false),
-        ("shapes,havoc,strata,symmetry,state,energy", false, false),
+    for (parts, shapes, havoc, tails) in [
+        ("", true, true, true),
+        ("shapes", false, true, true),
+        ("havoc", true, false, true),
+        ("tails", true, true, false),
+        (&ALL.join(","), false, false, false),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let mut o = options(dir.path(), StrategyKind::Warren, 2, 70);
@@ -59,7 +63,8 @@ fn the_parts_have_their_turns_and_each_can_be_left_out() {
         let of = |turn: &str| turns.get(turn).copied().unwrap_or(0);
         assert_eq!(of("shape") > 3, shapes, "without {parts}: {turns:?}");
         assert_eq!(of("havoc") > 3, havoc, "without {parts}: {turns:?}");
-        assert!(of("child") > 25, "without {parts}: {turns:?}");
+        assert_eq!(of("tail") > 3, tails, "without {parts}: {turns:?}");
+        assert!(of("child") > 10, "without {parts}: {turns:?}");
         let whys: Vec<String> = lines(&end.folder)
             .iter()
             .map(|l| l["why"].as_str().unwrap_or_default().to_owned())
@@ -76,10 +81,13 @@ fn the_parts_have_their_turns_and_each_can_be_left_out() {
             assert_eq!(stat(&end.folder, "shapes_tried"), of("shape").to_string());
             assert!(said("shape "), "{whys:?}");
         }
-        if havoc {
-            assert_eq!(stat(&end.folder, "havoc_tried"), of("havoc").to_string());
-            assert!(said("havoc "), "{whys:?}");
+        if havoc || tails {
+            let tried = of("havoc") + of("tail");
+            assert_eq!(stat(&end.folder, "havoc_tried"), tried.to_string());
         }
+        // Whole sequences, and kept runs that go on.
+        let whole = said("havoc tail of 000000") || said("havoc tail of 000001");
+        assert_eq!(whole, tails, "{whys:?}");
     }
 }
 
@@ -199,7 +207,7 @@ fn other_parts_or_shapes_are_another_campaign() {
         campaign(o, e, &judge).map_err(|e| e.to_string())
     };
     let text = ask("", 99).unwrap_err();
-    let part = "parts: was shapes,strata,symmetry,state,energy, asked shapes,havoc,strata,symmetry,state,energy";
+    let part = "parts: was shapes,tails,strata,symmetry,state,energy, asked shapes,havoc,tails,strata,symmetry,state,energy";
     assert!(text.contains(part), "{text}");
     let text = ask("havoc", 3).unwrap_err();
     assert!(text.contains("shapes: was 11 ("), "{text}");

@@ -243,6 +243,70 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Of a fault-free run and of its own result: the faults that were there stay, those that follow keep the rules and come later.
+    #[test]
+    fn tails_follow_what_is_there_and_keep_the_rules(salt in any::<u64>(), large in any::<bool>()) {
+        let sim = if large { deep(5, 2) } else { deep(3, 1) };
+        let shape = sim.shape();
+        let d = warren(&shape);
+        let mut rand = XoRand::new(salt);
+        let mut run = sim.run(&FaultSequence::empty("sim"));
+        for _ in 0..3 {
+            let was = run.record.matched.clone().unwrap();
+            let Some(s) = random_points::tail(&seed(&run), &d, &mut rand) else {
+                break;
+            };
+            prop_assert!(s.faults.len() > was.faults.len());
+            prop_assert_eq!(&s.faults[..was.faults.len()], &was.faults[..]);
+            prop_assert_eq!((&s.start, &s.roles, &s.target), (&was.start, &was.roles, &was.target));
+            prop_assert_eq!(&FaultSequence::from_text(&s.to_text()).unwrap(), &s);
+            prop_assert!(s.faults.len() <= shape.max_faults);
+            run = sim.run(&s);
+            let matched = run.record.matched.as_ref().unwrap();
+            prop_assert!(d.state_after(matched).is_some(), "{}", s.to_text());
+        }
+    }
+}
+
+#[test]
+fn a_tail_has_room_or_is_none() {
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let mut rand = XoRand::new(3);
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let mut lengths = BTreeMap::new();
+    let mut last = None;
+    for _ in 0..200 {
+        let s = random_points::tail(&seed(&root), &d, &mut rand).unwrap();
+        *lengths.entry(s.faults.len()).or_insert(0u32) += 1;
+        last = Some(s);
+    }
+    // Long ones from the first on, as `random-points` draws them.
+    assert!(
+        lengths.range(4..).map(|(_, n)| n).sum::<u32>() > 60,
+        "{lengths:?}"
+    );
+    let full = ClusterShape {
+        max_faults: 0,
+        ..shape.clone()
+    };
+    assert!(random_points::tail(&seed(&root), &warren(&full), &mut rand).is_none());
+    // What happened of one goes on behind its own last fault.
+    let run = sim.run(&last.unwrap());
+    let done = run.record.matched.as_ref().unwrap().faults.len();
+    if let Some(s) = random_points::tail(&seed(&run), &d, &mut rand) {
+        assert!(
+            s.faults[done..]
+                .iter()
+                .all(|f| matches!(f.at, At::Pattern(_)))
+        );
+    }
+}
+
 #[test]
 fn each_operator_makes_something_of_ordinary_runs() {
     let sim = deep(5, 2);
