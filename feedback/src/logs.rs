@@ -30,6 +30,17 @@ pub fn of_nodes(product: &RunProduct) -> impl Iterator<Item = (&NodeName, &Strin
         .filter(|(name, _)| product.trace.nodes.is_empty() || product.trace.nodes.contains(name))
 }
 
+/// Nodes that log nothing: an empty log, or slf4j's own word that it found no logger to write to. Whatever reads logs is blind there, and passes.
+#[must_use]
+pub fn silent(product: &RunProduct) -> Vec<&NodeName> {
+    let says_nothing =
+        |log: &str| log.trim().is_empty() || log.contains("no-operation (NOP) logger");
+    of_nodes(product)
+        .filter(|(_, log)| says_nothing(log))
+        .map(|(node, _)| node)
+        .collect()
+}
+
 /// (byte offset, text) of each line.
 pub fn lines(log: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut next = 0;
@@ -150,6 +161,25 @@ mod tests {
         );
         known.learn(&run);
         assert!(known.novelties(&run, &ignore).is_empty());
+    }
+
+    #[test]
+    fn who_logs_nothing_is_told() {
+        for (lines, silent) in [
+            (&["INFO ready"][..], false),
+            (&[], true),
+            (&["", "  "], true),
+            (
+                &[
+                    "SLF4J(W): No SLF4J providers were found.",
+                    "SLF4J(W): Defaulting to no-operation (NOP) logger implementation",
+                ],
+                true,
+            ),
+        ] {
+            let run = logs(lines);
+            assert_eq!(super::silent(&run).len(), usize::from(silent), "{lines:?}");
+        }
     }
 
     #[test]
