@@ -13,17 +13,9 @@ impl Drive<'_, '_> {
     /// The start is over: every node that is not dead serves, and where the target has a `[started]`, a node has said so. Where more of a group are dead than the system
     /// promises to bear, nobody need be left who could say it, and nothing is asked of it.
     pub fn has_started(&self) -> bool {
-        let target = self.cluster.prepared.target();
-        let beyond = || {
-            let dead = |g: usize| {
-                let own = self.cluster.nodes.iter().filter(|n| n.spec.group == g);
-                own.filter(|n| matches!(n.status, NodeStatus::Dead | NodeStatus::Exited))
-                    .count()
-            };
-            let mut groups = target.groups.iter().enumerate();
-            groups.any(|(g, group)| dead(g) > group.max_dead)
-        };
-        self.all_serve() && (self.said_started || target.started.is_none() || beyond())
+        let dead = |status| matches!(status, NodeStatus::Dead | NodeStatus::Exited);
+        let asks = self.cluster.prepared.target().started.is_some();
+        self.all_serve() && (self.said_started || !asks || self.cluster.more_than_borne(dead))
     }
 
     /// Takes the answers since the last call, and says who is to be asked until the next.

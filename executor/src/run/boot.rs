@@ -65,15 +65,9 @@ impl Boot {
 /// Nodes ended by themselves before the cluster served, and so it never will: any of them where no fault was asked for, else more
 /// than a group may lose.
 pub(super) fn cannot_serve(d: &Drive<'_, '_>, whole: bool) -> bool {
-    let groups = &d.cluster.prepared.target().groups;
-    let ended = |g: usize| {
-        let of = |n: &&Node| n.spec.group == g && n.status == NodeStatus::Exited;
-        d.cluster.nodes.iter().filter(of).count()
-    };
-    groups.iter().enumerate().any(|(g, group)| {
-        let n = ended(g);
-        n > group.max_dead || (whole && n > 0)
-    })
+    let ended = |status| status == NodeStatus::Exited;
+    let any = || d.cluster.nodes.iter().any(|n| ended(n.status));
+    d.cluster.more_than_borne(ended) || (whole && any())
 }
 
 impl Flow<'_, '_, '_> {

@@ -341,6 +341,15 @@ impl<'a> Cluster<'a> {
         all
     }
 
+    /// Of some group more nodes are in such a state than the target promises to bear dead.
+    pub fn more_than_borne(&self, counts: impl Fn(NodeStatus) -> bool) -> bool {
+        let mut groups = self.prepared.target().groups.iter().enumerate();
+        groups.any(|(g, group)| {
+            let own = self.nodes.iter().filter(|n| n.spec.group == g);
+            own.filter(|n| counts(n.status)).count() > group.max_dead
+        })
+    }
+
     /// A process that was launched has ended: the cluster is not what it should be.
     pub fn launched_died(&self) -> bool {
         let all = self.nodes.iter().filter_map(|n| n.process.as_ref());

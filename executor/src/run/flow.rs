@@ -2,12 +2,12 @@
 //! left hanging.
 
 use super::boot::Boot;
-use super::cluster::Cluster;
+use super::cluster::{Cluster, lives};
 use super::collect::{collect, cpu_ms};
 use super::drive::Drive;
 use super::midway::Midway;
 use super::options::{NodeStatus, RunError};
-use super::questions::Also;
+use super::questions::{Also, NodeAnswer};
 use crate::controller::{Seen, make_plans, rename, rename_map};
 use crate::link::{Command, ReleaseAction};
 use std::collections::BTreeMap;
@@ -286,24 +286,23 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         Ok(())
     }
 
+    /// Which nodes live, by index, and what they answer just now.
+    fn ask_living(&self, also: Also) -> Result<(Vec<usize>, Vec<NodeAnswer>), RunError> {
+        let cluster = &*self.drive.cluster;
+        let alive: Vec<usize> = (0..cluster.nodes.len())
+            .filter(|i| cluster.nodes[*i].alive())
+            .collect();
+        let addrs: Vec<_> = alive.iter().map(|i| cluster.nodes[*i].addr).collect();
+        let answers = cluster.questions.ask(cluster.slot, &addrs, also, ASK)?;
+        Ok((alive, answers))
+    }
+
     /// Roles of all living nodes just now.
     pub(super) fn ask_roles(&mut self) -> Result<BTreeMap<NodeName, String>, RunError> {
-        let alive: Vec<usize> = (0..self.drive.cluster.nodes.len())
-            .filter(|i| self.drive.cluster.nodes[*i].alive())
-            .collect();
-        let addrs: Vec<_> = alive
-            .iter()
-            .map(|i| self.drive.cluster.nodes[*i].addr)
-            .collect();
-        let answers = self.drive.cluster.questions.ask(
-            self.drive.cluster.slot,
-            &addrs,
-            Also::Nothing,
-            ASK,
-        )?;
+        let (alive, answers) = self.ask_living(Also::Nothing)?;
         let mut roles = BTreeMap::new();
-        for (i, a) in alive.iter().zip(answers) {
-            let node = &mut self.drive.cluster.nodes[*i];
+        for (i, a) in alive.into_iter().zip(answers) {
+            let node = &mut self.drive.cluster.nodes[i];
             if let Some(role) = a.role {
                 node.role = Some(role.clone());
                 if let Some(last) = node.incarnations.last_mut() {
@@ -394,18 +393,10 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     fn degraded(&mut self) -> Result<Went, RunError> {
         self.drive.enter(Phase::Degraded);
         self.drive.cluster.end_cut()?;
-        let dead = self.dead();
-        let groups = &self.drive.cluster.prepared.target().groups;
-        let allowed = groups.iter().enumerate().all(|(g, group)| {
-            let count = dead
-                .iter()
-                .filter(|i| self.drive.cluster.nodes[**i].spec.group == g)
-                .count();
-            count <= group.max_dead
-        });
         // With nobody dead the healed question is the same one.
-        let beyond = self.drive.controller.state().beyond;
-        if dead.is_empty() || !allowed || beyond {
+        let beyond = self.drive.controller.state().beyond
+            || self.drive.cluster.more_than_borne(|status| !lives(status));
+        if self.dead().is_empty() || beyond {
             return Ok(Went::On);
         }
         self.product.record.degraded_asked = true;
@@ -462,20 +453,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 return Ok(self.ends(what));
             }
             if serving {
-                let alive: Vec<usize> = (0..names.len())
-                    .filter(|i| self.drive.cluster.nodes[*i].alive())
-                    .collect();
-                let addrs: Vec<_> = alive
-                    .iter()
-                    .map(|i| self.drive.cluster.nodes[*i].addr)
-                    .collect();
+                let (alive, answers) = self.ask_living(Also::Stable)?;
                 let alive_names: Vec<String> = alive.iter().map(|i| names[*i].clone()).collect();
-                let answers = self.drive.cluster.questions.ask(
-                    self.drive.cluster.slot,
-                    &addrs,
-                    Also::Stable,
-                    ASK,
-                )?;
                 match self
                     .drive
                     .cluster

@@ -61,23 +61,15 @@ pub(super) struct Questions {
 impl Questions {
     pub fn new(target: &Target) -> Result<Self, RunError> {
         let compile = |r: &str| Regex::new(r).map_err(|e| RunError::io("a probe's pattern", e));
+        let with_pattern = |p: &Probe| Ok::<_, RunError>((p.clone(), compile(&p.expect)?));
         Ok(Questions {
             ready: target
                 .nodes()
                 .iter()
-                .map(|n| {
-                    let probe = target.ready_of(n.group).clone();
-                    Ok((probe.clone(), compile(&probe.expect)?))
-                })
+                .map(|n| with_pattern(target.ready_of(n.group)))
                 .collect::<Result<_, RunError>>()?,
-            role: match &target.role {
-                Some(p) => Some((p.clone(), compile(&p.expect)?)),
-                None => None,
-            },
-            started: match &target.started {
-                Some(p) => Some((p.clone(), compile(&p.expect)?)),
-                None => None,
-            },
+            role: target.role.as_ref().map(with_pattern).transpose()?,
+            started: target.started.as_ref().map(with_pattern).transpose()?,
             role_names: target.role_names.clone(),
             stable: match &target.stable {
                 Some(s) => Some((s.clone(), compile(&s.equal)?)),

@@ -139,14 +139,7 @@ pub fn load_target(
         s.end()?;
         p
     };
-    let started = match top.opt_table("started")? {
-        None => None,
-        Some(mut s) => {
-            let p = probe(&mut s)?;
-            s.end()?;
-            Some(p)
-        }
-    };
+    let started = opt_probe(&mut top, "started")?;
     let (role, role_names, lead) = match top.opt_table("role")? {
         None => (None, BTreeMap::new(), String::new()),
         Some(mut s) => {
@@ -432,14 +425,7 @@ fn groups(
         let args = s.strings("args")?;
         let main = s.opt_string("main")?;
         let class_path = s.strings("class_path")?;
-        let ready = match s.opt_table("ready")? {
-            None => None,
-            Some(mut r) => {
-                let p = probe(&mut r)?;
-                r.end()?;
-                Some(p)
-            }
-        };
+        let ready = opt_probe(&mut s, "ready")?;
         let files: Vec<(String, PathBuf)> = match s.opt_table("files")? {
             None => Vec::new(),
             Some(mut f) => {
@@ -512,6 +498,16 @@ fn probe(s: &mut Section<'_>) -> Result<Probe, TargetError> {
         expect,
         timeout: Duration::from_millis(u64::try_from(ms).unwrap_or(30_000)),
     })
+}
+
+/// A section that is a probe and nothing else.
+fn opt_probe(s: &mut Section<'_>, name: &'static str) -> Result<Option<Probe>, TargetError> {
+    let Some(mut own) = s.opt_table(name)? else {
+        return Ok(None);
+    };
+    let p = probe(&mut own)?;
+    own.end()?;
+    Ok(Some(p))
 }
 
 /// `[clock]`, overlaid by `[paper]` when asked for.
