@@ -148,6 +148,13 @@ impl Controller {
         self.not_injected.as_ref()
     }
 
+    /// The run is over, for this reason: what was not done by now will not be.
+    pub fn run_ended(&mut self, why: &str) {
+        if !self.finished {
+            self.skip_rest("ended", why.to_owned(), 0, &mut Vec::new());
+        }
+    }
+
     /// Who is dead and what is cut.
     #[must_use]
     pub fn state(&self) -> &ClusterState {

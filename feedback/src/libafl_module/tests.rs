@@ -189,6 +189,10 @@ fn what_is_kept() {
         p.record.void = Some("tmpfs full".into());
         p
     };
+    let unserved = |mut p: RunProduct| {
+        p.record.workload_error = Some("setup: connection refused".into());
+        p
+    };
     let over = |mut p: RunProduct| {
         p.record.timed_out = true;
         p
@@ -203,6 +207,11 @@ fn what_is_kept() {
         (
             "a void run teaches nothing",
             void(product(&[crash("n1")], 1, &[9])),
+            Fate::Dropped,
+        ),
+        (
+            "a run whose workload failed shows what is no test",
+            unserved(product(&[crash("n1")], 1, &[9])),
             Fate::Dropped,
         ),
         (

@@ -119,7 +119,8 @@ where
         return Ok(true);
     }
     session.run_ended(&written)?;
-    if run.judgement().void.is_some() && owed.voids < REPLAYS {
+    let tells = run.judgement().void.is_none() && run.record().workload_error.is_none();
+    if !tells && owed.voids < REPLAYS {
         owed.voids += 1;
     } else {
         owed.n += 1;

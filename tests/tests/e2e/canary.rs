@@ -311,6 +311,47 @@ fn a_cluster_has_started_when_a_node_says_so() {
     }
 }
 
+/// A set-up that fails after a fault in the start ends the run: it tells nothing, and the faults to come did not happen.
+#[test]
+fn a_set_up_that_fails_ends_the_run() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let targets = dir.path().join("targets");
+    std::fs::create_dir_all(&targets).unwrap();
+    let folder = targets.join("canary");
+    for (from, to) in [
+        ("targets/canary", &folder),
+        ("dictionaries", &dir.path().join("dictionaries")),
+    ] {
+        let mut cp = Command::new("cp");
+        let copied = cp.arg("-r").arg(root().join(from)).arg(to).status();
+        assert!(copied.unwrap().success());
+    }
+    let java = folder.join("workload/CanaryWorkload.java");
+    let text = std::fs::read_to_string(&java).unwrap();
+    let begins = "public void setup(Runner run) throws Exception {";
+    assert!(text.contains(begins));
+    let each = "for (Node n : run.nodes) { Sockets.close(Sockets.connect(run.clients.get(0).address, n.address, PORT, 500, 500)); }";
+    std::fs::write(&java, text.replace(begins, &format!("{begins}\n{each}"))).unwrap();
+    let seed = dir.path().join("start.toml");
+    let text = "version = 1\ntarget = \"canary\"\nstart = \"cold\"\n\
+        [[fault]]\nkind = \"crash\"\nstyle = \"process\"\n[fault.at]\nkind = \"create\"\nn = 1\nphase = \"start\"\n\
+        [[fault]]\nkind = \"reboot\"\n[fault.at]\nkind = \"force\"\nn = 3\nphase = \"test\"\n";
+    std::fs::write(&seed, text).unwrap();
+    let (targets, seed) = (targets.display().to_string(), seed.display().to_string());
+    let args = ["replay", "--targets", &targets, "-n", "1", &seed];
+    let ran = run(warren(&args), 2 * MINUTE).expect_code(0);
+    let text = ran.text();
+    for told in [
+        "injected 1 of 2",
+        "not injected: ended: setup:",
+        "unknown: workload: setup:",
+        "test 0 ms",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+}
+
 /// A finding brings what `[collect]` names out of the slot it was made in, from each node, beside its log.
 #[test]
 fn a_finding_has_what_collect_names() {

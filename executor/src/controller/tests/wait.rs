@@ -103,6 +103,31 @@ fn a_fault_may_be_waited_for_less_long_and_never_longer() {
 }
 
 #[test]
+fn what_the_runs_end_came_before_did_not_happen() {
+    let faults = || {
+        vec![
+            at(exact(2, 1), crash(Who::Executing)),
+            at(exact(3, 1), crash(Who::Executing)),
+        ]
+    };
+    let mut c = start(faults());
+    c.on(claim(0, 2, 1, 4), 4);
+    c.on(dead(2, true), 5);
+    c.run_ended("start: no leader");
+    let why = c.not_injected().unwrap();
+    assert_eq!(
+        (why.index, why.reason.as_str(), why.detail.as_str()),
+        (1, "ended", "start: no leader")
+    );
+    // Nothing is said of a sequence that was over by then.
+    let mut c = start(faults()[..1].to_vec());
+    c.on(claim(0, 2, 1, 4), 4);
+    c.on(dead(2, true), 5);
+    c.run_ended("anything");
+    assert!(c.not_injected().is_none());
+}
+
+#[test]
 fn a_claim_that_was_faster_than_the_cancel_is_served() {
     let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
     let late = Watch {
