@@ -11,6 +11,7 @@ mod cluster;
 mod collect;
 mod collected;
 mod commands;
+mod config;
 mod cuts;
 mod drive;
 mod ended;
@@ -34,14 +35,14 @@ mod urgent;
 mod watcher;
 
 pub use background::learn_background;
+pub use config::{MAP_SIZE, RunnerConfig};
 pub use options::{
     NodeProgress, NodeStatus, PrefixUse, ProgressFn, RunError, RunOptions, RunProgress,
 };
 
 use crate::controller::{Controller, Limits};
 use crate::prepare::Prepared;
-use crate::setup::criu::Criu;
-use crate::slot::{CutRules, Level, Process, Slot, SlotConfig};
+use crate::slot::{CutRules, Process, Slot, SlotConfig};
 use crate::target::Target;
 use boot::Boot;
 use cluster::Cluster;
@@ -50,36 +51,14 @@ use flow::{BeginsAt, Flow};
 use midway::Midway;
 use prober::{Prober, StopOnDrop};
 use snapshots::{Parked, Prefix, Snapshot, Snapshots};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{
-    ClusterShape, CrashStyle, CutHow, Fault, FaultSequence, Rules, RunProduct, RunRecord, StackId,
+    ClusterShape, CrashStyle, CutHow, Fault, FaultSequence, Rules, RunProduct, RunRecord,
     StartState,
 };
-
-/// Bytes of a coverage map unless a target needs more.
-pub const MAP_SIZE: usize = 65536;
-
-/// What all runs of one runner share.
-#[derive(Clone, Debug)]
-pub struct RunnerConfig {
-    /// The program that answers to `__slot-init`.
-    pub exe: PathBuf,
-    pub level: Level,
-    /// Bytes of the coverage map: a power of two.
-    pub map_size: usize,
-    /// Most faults in a sequence.
-    pub max_faults: usize,
-    /// Stacks known as background ([`learn_background`]).
-    pub background: Vec<StackId>,
-    /// With it runs may start from a snapshot (level 1); without, all start cold.
-    pub criu: Option<Criu>,
-    /// Nodes that start again in a run from a snapshot go on from parked JVMs (decision 0011).
-    pub parked: bool,
-}
 
 /// How the cluster of a run comes to be.
 enum Start<'a> {
@@ -120,22 +99,6 @@ struct Begun {
     no_prefix: Option<String>,
     /// When the slot was asked for: what making a snapshot took is nobody's run.
     began: Instant,
-}
-
-impl RunnerConfig {
-    /// The usual settings.
-    #[must_use]
-    pub fn new(exe: impl Into<PathBuf>, level: Level) -> Self {
-        RunnerConfig {
-            exe: exe.into(),
-            level,
-            map_size: MAP_SIZE,
-            max_faults: 10,
-            background: Vec::new(),
-            criu: None,
-            parked: true,
-        }
-    }
 }
 
 /// Makes runs of one prepared target. Cheap to make; two runners may work side by side.
