@@ -55,7 +55,8 @@ final class ZkSession implements Session {
     }
 
     private final int answerMs;
-    private Socket socket;
+    /** Closed by whoever drops the session, without its lock: an operation that waits for an answer holds that. */
+    private volatile Socket socket;
     private DataInputStream in;
     private DataOutputStream out;
     private long id;
