@@ -44,7 +44,15 @@ pub fn draw(
     let mut sequence = FaultSequence::empty(target);
     sequence.start = start;
     let state = ClusterState::default();
-    go_on(&mut sequence, trace, &points, state, drawing, rand);
+    go_on(
+        &mut sequence,
+        trace,
+        &points,
+        state,
+        Spread::Halving,
+        drawing,
+        rand,
+    );
     sequence
 }
 
@@ -60,8 +68,26 @@ pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Opt
         .filter(|e| cold || e.phase == Phase::Test)
         .collect();
     let mut sequence = seed.matched.clone();
-    go_on(&mut sequence, seed.trace, &points, state, drawing, rand);
+    let spread = Spread::Even;
+    go_on(
+        &mut sequence,
+        seed.trace,
+        &points,
+        state,
+        spread,
+        drawing,
+        rand,
+    );
     (sequence.faults.len() > seed.matched.faults.len()).then_some(sequence)
+}
+
+/// Where a fault comes among the points that are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spread {
+    /// Uniform: each halves what is left on average, and the later ones crowd at the end, where many no longer come.
+    Halving,
+    /// As if all that are to come were drawn at once and put in order.
+    Even,
 }
 
 /// Adds 1..=(max faults - those there are) faults, each after the one before it; fewer where no later point allows any kind. `state` is the
@@ -71,6 +97,7 @@ fn go_on(
     trace: &Trace,
     points: &[&TraceEvent],
     mut state: ClusterState,
+    spread: Spread,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) {
@@ -80,8 +107,13 @@ fn go_on(
     }
     let wanted = 1 + below(rand, room as u64);
     let mut next = 0;
-    for _ in 0..wanted {
-        let Some((at, fault_at, after)) = one(trace, points, next, &state, drawing, rand) else {
+    for left in (1..=wanted).rev() {
+        let draws = match spread {
+            Spread::Halving => 1,
+            Spread::Even => left,
+        };
+        let drawn = one(trace, points, next, draws, &state, drawing, rand);
+        let Some((at, fault_at, after)) = drawn else {
             break;
         };
         sequence.faults.push(fault_at);
@@ -90,11 +122,12 @@ fn go_on(
     }
 }
 
-/// A kind that is allowed somewhere after `from`, then one of the events that allow it.
+/// A kind that is allowed somewhere after `from`, then one of the events that allow it: the earliest of so many draws.
 fn one(
     trace: &Trace,
     points: &[&TraceEvent],
     from: usize,
+    draws: u64,
     state: &ClusterState,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
@@ -137,7 +170,9 @@ fn one(
         if allowed.is_empty() {
             continue;
         }
-        let pick = below(rand, allowed.len() as u64) as usize;
+        let all = allowed.len() as u64;
+        let pick = (0..draws.max(1)).map(|_| below(rand, all)).min();
+        let pick = pick.unwrap_or(0) as usize;
         let (at, fault, after) = allowed.swap_remove(pick);
         let pattern = pattern(trace, points, from, at);
         return Some((

@@ -285,6 +285,27 @@ fn a_tail_has_room_or_is_none() {
         *lengths.entry(s.faults.len()).or_insert(0u32) += 1;
         last = Some(s);
     }
+    // Of the same points, more come than of a whole sequence of the baseline's.
+    let done = |s: &FaultSequence| sim.run(s).record.injected.len();
+    let (mut baseline, mut tails) = ([0, 0], [0, 0]);
+    for _ in 0..200 {
+        let b = random_points::draw(
+            &root.trace,
+            &root.record.incarnations,
+            "sim",
+            StartState::Cold,
+            &d,
+            &mut rand,
+        );
+        let t = random_points::tail(&seed(&root), &d, &mut rand).unwrap();
+        baseline = [baseline[0] + b.faults.len(), baseline[1] + done(&b)];
+        tails = [tails[0] + t.faults.len(), tails[1] + done(&t)];
+    }
+    println!("asked and done: baseline {baseline:?}, tails {tails:?}");
+    assert!(
+        tails[1] * baseline[0] > baseline[1] * tails[0],
+        "{tails:?} {baseline:?}"
+    );
     // Long ones from the first on, as `random-points` draws them.
     assert!(
         lengths.range(4..).map(|(_, n)| n).sum::<u32>() > 60,
