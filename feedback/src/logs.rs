@@ -30,11 +30,14 @@ pub fn of_nodes(product: &RunProduct) -> impl Iterator<Item = (&NodeName, &Strin
         .filter(|(name, _)| product.trace.nodes.is_empty() || product.trace.nodes.contains(name))
 }
 
-/// Nodes that log nothing: an empty log, or slf4j's own word that it found no logger to write to. Whatever reads logs is blind there, and passes.
+/// Nodes that log nothing: an empty log, or one with nothing but slf4j's words that it found no logger to write to. Whatever reads logs is blind there, and
+/// passes.
 #[must_use]
 pub fn silent(product: &RunProduct) -> Vec<&NodeName> {
-    let says_nothing =
-        |log: &str| log.trim().is_empty() || log.contains("no-operation (NOP) logger");
+    let says_nothing = |log: &str| {
+        let mut lines = log.lines().filter(|l| !l.trim().is_empty());
+        lines.all(|l| l.starts_with("SLF4J"))
+    };
     of_nodes(product)
         .filter(|(_, log)| says_nothing(log))
         .map(|(node, _)| node)
@@ -175,6 +178,13 @@ mod tests {
                     "SLF4J(W): Defaulting to no-operation (NOP) logger implementation",
                 ],
                 true,
+            ),
+            (
+                &[
+                    "SLF4J: Defaulting to no-operation (NOP) logger implementation",
+                    "INFO ready",
+                ],
+                false,
             ),
         ] {
             let run = logs(lines);

@@ -136,6 +136,16 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// The workload could not be set up, after a fault in the start or by chance: the run ended before GO, and what it does not show as a failure it
+    /// tells nothing of.
+    #[must_use]
+    pub fn set_up_failed(&self) -> bool {
+        let setup = format!("{}:", Phase::Setup);
+        self.workload_error
+            .as_ref()
+            .is_some_and(|e| e.starts_with(&setup))
+    }
+
     /// Whether a failure of this stage may need the durability restart to show again: the run made one, and what is looked at after healing is looked at
     /// once more after that. A node that ends by itself, a cluster that does not become stable and what it says of itself do not tell which of the two it was.
     #[must_use]

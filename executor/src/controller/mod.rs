@@ -150,7 +150,7 @@ impl Controller {
 
     /// The run is over, for this reason: what was not done by now will not be.
     pub fn run_ended(&mut self, why: &str) {
-        if !self.finished {
+        if !self.finished && self.current < self.faults.len() {
             self.skip_rest("ended", why.to_owned(), 0, &mut Vec::new());
         }
     }

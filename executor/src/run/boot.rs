@@ -122,10 +122,10 @@ impl Flow<'_, '_, '_> {
             return Ok(self.not_ready());
         }
         let went = self.command(Command::Connect, Phase::Setup)?;
-        // What comes later would ask for tables and files that are not there. Only a fault in the start comes to this: without one, see `background`.
-        match self.product.record.workload_error {
-            Some(_) => Ok(Went::Ends),
-            None => Ok(went),
+        // What comes later would ask for tables and files that are not there.
+        match self.product.record.set_up_failed() {
+            true => Ok(Went::Ends),
+            false => Ok(went),
         }
     }
 

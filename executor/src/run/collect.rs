@@ -102,11 +102,6 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
             kill,
         });
     }
-    let ended = [&record.not_stable, &record.workload_error];
-    let ended = ended.into_iter().flatten().next().map(String::as_str);
-    drive
-        .controller
-        .run_ended(ended.unwrap_or("the run ended before its turn"));
     record.not_injected = drive.controller.not_injected().cloned();
     if let Some(asked) = &record.sequence {
         record.matched = Some(FaultSequence {

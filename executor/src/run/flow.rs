@@ -528,6 +528,17 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     /// Kills what lives. An exit from now on is never a finding.
     fn end(&mut self) {
         self.drive.ending = true;
+        // Before anything is killed: else the dead would be the reason.
+        let record = &self.product.record;
+        let start = record
+            .not_stable
+            .as_ref()
+            .filter(|_| record.matched.is_none());
+        let why = start.or(record.workload_error.as_ref());
+        let why = why.and_then(|w| w.lines().next());
+        self.drive
+            .controller
+            .run_ended(why.unwrap_or("the run was over before its turn"));
         for i in 0..self.drive.cluster.nodes.len() {
             if self.drive.cluster.nodes[i].alive() {
                 self.drive.cluster.kill_node(i);

@@ -106,7 +106,7 @@ impl Default for KeepFeedback {
 /// What the rule asks of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    /// Or its workload failed: what followed was not as it should be.
+    /// Or it ended before GO, as its workload could not be set up.
     pub void: bool,
     pub timed_out: bool,
     /// It fails and one of its bugs was not yet saved as often as we save one.
@@ -159,7 +159,7 @@ fn facts(
     let fails = judgement.verdict == Verdict::Fail;
     let well_saved = bugs.is_some_and(|b| b.fresh(judgement).is_none());
     Facts {
-        void: judgement.void.is_some() || record.workload_error.is_some(),
+        void: judgement.void.is_some() || record.set_up_failed(),
         timed_out: record.timed_out,
         fails_fresh: fails && !well_saved,
         asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),

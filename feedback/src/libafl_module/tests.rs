@@ -210,7 +210,7 @@ fn what_is_kept() {
             Fate::Dropped,
         ),
         (
-            "a run whose workload failed shows what is no test",
+            "a run that could not be set up is no test",
             unserved(product(&[crash("n1")], 1, &[9])),
             Fate::Dropped,
         ),

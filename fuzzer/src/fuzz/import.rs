@@ -181,6 +181,7 @@ pub fn keeps_seed(record: &RunRecord, judgement: &Judgement) -> bool {
     record.not_injected.is_none()
         && !record.timed_out
         && judgement.void.is_none()
+        && !record.set_up_failed()
         && judgement.verdict != Verdict::Fail
 }
 
@@ -314,11 +315,13 @@ impl Session {
 
 /// What became of a seed's run. One that fails is decided on elsewhere; what failed before all its faults happened was its prefix.
 fn tried(record: &RunRecord, judgement: &Judgement, kept: bool) -> Tried {
-    if judgement.void.is_some() || record.not_injected.is_some() {
+    let fails = judgement.verdict == Verdict::Fail;
+    let void = judgement.void.is_some() || record.set_up_failed() && !fails;
+    if void || record.not_injected.is_some() {
         Tried::Missed
     } else if kept {
         Tried::Kept
-    } else if judgement.verdict == Verdict::Fail {
+    } else if fails {
         Tried::Failing
     } else {
         Tried::Other

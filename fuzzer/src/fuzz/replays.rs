@@ -119,13 +119,14 @@ where
         return Ok(true);
     }
     session.run_ended(&written)?;
-    let tells = run.judgement().void.is_none() && run.record().workload_error.is_none();
-    if !tells && owed.voids < REPLAYS {
+    let again = |f: &Failure| f.signature == seen.failure.signature;
+    let shown = run.judgement().failures.iter().any(again);
+    let told_nothing = run.judgement().void.is_some() || run.record().set_up_failed();
+    if told_nothing && !shown && owed.voids < REPLAYS {
         owed.voids += 1;
     } else {
         owed.n += 1;
-        let again = |f: &Failure| f.signature == seen.failure.signature;
-        owed.k += u32::from(run.judgement().failures.iter().any(again));
+        owed.k += u32::from(shown);
     }
     if let Some(kept) = session.owed.as_mut() {
         (kept.k, kept.n, kept.voids) = (owed.k, owed.n, owed.voids);

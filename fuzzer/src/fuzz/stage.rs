@@ -321,7 +321,8 @@ impl FuzzStage {
         let observers = executor.observers();
         let run = &observers.1.0;
         let (record, judgement) = (run.record(), run.judgement());
-        let void = judgement.void.is_some();
+        let fails = judgement.verdict == Verdict::Fail;
+        let void = judgement.void.is_some() || record.set_up_failed() && !fails;
         if void {
             session.counts.sequences += 1;
         } else {

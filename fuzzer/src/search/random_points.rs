@@ -2,7 +2,7 @@
 //! uniform among the events after the previous fault of a fault-free trace, as a pattern (stack, kind, place, role, n). No
 //! corpus, no feedback; the same constraints as `crashfuzz`.
 //!
-//! `warren`'s part `tails` draws the same after the last fault of a kept run, from what that run did then.
+//! `warren`'s part `tails` draws in the same way after the last fault of a fault-free or kept run, from what that run did then, but [spread](Spread) evenly.
 //!
 //! `n` follows the agent's counting of patterns: arrivals that match on one node since the previous fault was done.
 
@@ -11,8 +11,8 @@ use super::peers;
 use super::rand::{XoRand, below, chance};
 use libafl_bolts::rands::Rand;
 use warren_model::{
-    At, ClusterState, CrashStyle, CutWay, CutWho, EventFlags, Fault, FaultKind, FaultSequence,
-    Incarnation, Member, Pattern, Phase, StartState, Trace, TraceEvent, Who,
+    At, ClusterState, CutWay, CutWho, EventFlags, Fault, FaultKind, FaultSequence, Incarnation,
+    Member, Pattern, Phase, StartState, Trace, TraceEvent, Who,
 };
 
 /// Where a sequence begins: cold with this probability, else from one of so many snapshots.
@@ -60,7 +60,13 @@ pub fn draw(
 /// fault-free run a whole sequence. None where there is no room for one more.
 #[must_use]
 pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Option<FaultSequence> {
-    let state = drawing.state_after(seed.matched)?;
+    let mut state = drawing.state_after(seed.matched)?;
+    // Those that ended by themselves are dead, too.
+    for exit in seed.exits {
+        if !state.dead.contains(&exit.node) {
+            state.dead.push(exit.node.clone());
+        }
+    }
     let cold = seed.matched.start == StartState::Cold;
     let points: Vec<&TraceEvent> = seed
         .later_points(drawing.whole_start)
@@ -203,7 +209,7 @@ fn fault(
         FaultKind::Crash => {
             let crash = |who| Fault::Crash {
                 who,
-                style: CrashStyle::Process,
+                style: drawing.style,
             };
             (crash(Who::Executing), crash(Who::Node(executing.clone())))
         }

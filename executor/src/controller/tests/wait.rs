@@ -119,7 +119,14 @@ fn what_the_runs_end_came_before_did_not_happen() {
         (why.index, why.reason.as_str(), why.detail.as_str()),
         (1, "ended", "start: no leader")
     );
-    // Nothing is said of a sequence that was over by then.
+    // What dies at the end of the run is no other reason.
+    c.on(dead(3, true), 6);
+    c.on(Seen::Tick(Watch::default()), 7);
+    assert_eq!(c.not_injected().unwrap().reason, "ended");
+    // Nothing is said of a sequence that was over by then, or empty.
+    let mut c = start(Vec::new());
+    c.run_ended("anything");
+    assert!(c.not_injected().is_none());
     let mut c = start(faults()[..1].to_vec());
     c.on(claim(0, 2, 1, 4), 4);
     c.on(dead(2, true), 5);

@@ -271,6 +271,32 @@ proptest! {
     }
 }
 
+/// A process that ended by itself counts among the dead that a group bears: no crash is drawn that the run would refuse.
+#[test]
+fn a_tail_counts_who_ended_by_itself() {
+    let sim = deep(3, 1);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let mut rand = XoRand::new(8);
+    let mut root = sim.run(&FaultSequence::empty("sim"));
+    let first = |root: &RunProduct, rand: &mut XoRand| {
+        let drawn = (0..100).filter_map(|_| random_points::tail(&seed(root), &d, rand));
+        let crashes = drawn.filter(|s| matches!(s.faults[0].fault, Fault::Crash { .. }));
+        crashes.count()
+    };
+    assert!(first(&root, &mut rand) > 20);
+    root.record.exits.push(warren_model::Exit {
+        node: root.trace.nodes[0].clone(),
+        incarnation: 1,
+        status: Some(1),
+        signal: None,
+        t_ns: 1,
+        phase: Phase::Start,
+        role: None,
+    });
+    assert_eq!(first(&root, &mut rand), 0);
+}
+
 #[test]
 fn a_tail_has_room_or_is_none() {
     let sim = deep(5, 2);
@@ -301,7 +327,6 @@ fn a_tail_has_room_or_is_none() {
         baseline = [baseline[0] + b.faults.len(), baseline[1] + done(&b)];
         tails = [tails[0] + t.faults.len(), tails[1] + done(&t)];
     }
-    println!("asked and done: baseline {baseline:?}, tails {tails:?}");
     assert!(
         tails[1] * baseline[0] > baseline[1] * tails[0],
         "{tails:?} {baseline:?}"
