@@ -37,8 +37,15 @@ fn a_stored_comparison_of_the_present_version_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, text) = stored(&dir, 1);
     let before = std::fs::read(folder.join("table.jsonl")).unwrap();
+    // Left by a report that told of more bugs; and what somebody put there.
+    let (stale, own) = ("report/bug-20.svg", "report/bug-notes.txt");
+    std::fs::create_dir_all(folder.join("report")).unwrap();
+    for file in [stale, own] {
+        std::fs::write(folder.join(file), "x").unwrap();
+    }
     let (code, out, err) = warren(&["compare", "canary", "--report", "-o", &text]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(!folder.join(stale).exists() && folder.join(own).exists());
     contains(
         &out,
         &[

@@ -209,8 +209,15 @@ fn tell(args: &CompareArgs, folder: &Path, table: &Table, bugs: &Bugs) -> Result
     std::fs::create_dir_all(&dir)
         .map_err(|e| CliError::setup(format!("making the folder {}: {e}", dir.display())))?;
     let files = report::files(table, bugs, &outcome, command.trim()).map_err(CliError::setup)?;
-    for (name, text) in files {
+    for (name, text) in &files {
         write_whole(&dir.join(name), text.as_bytes())?;
+    }
+    // An earlier report may have told of more bugs; how many it draws bounds their numbers.
+    for old in (1..=report::DRAWN).map(|i| report::bug_file(i) + ".svg") {
+        if files.iter().all(|(name, _)| *name != old) {
+            // Not there, mostly.
+            let _ = std::fs::remove_file(dir.join(old));
+        }
     }
     print!("{}", report::text(table, &outcome));
     println!("\ntables, CSV and curves are in {}", dir.display());

@@ -11,7 +11,7 @@ use crate::plot::chart::{Across, Chart, Line, svg};
 /// Places of a median curve at most.
 const PLACES: usize = 400;
 /// Bugs that get a drawing of their own.
-const DRAWN: usize = 20;
+pub(super) const DRAWN: usize = 20;
 
 /// A part of the text: what it shows, the table, and what to know for reading it.
 struct Section {
@@ -472,7 +472,7 @@ fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
             }
         };
         charts.push(Chart {
-            file: format!("bug-{}", i + 1),
+            file: bug_file(i + 1),
             title: format!("Share of campaigns that found {} (Kaplan-Meier)", bug.name),
             across: Across::Count("tests"),
             lines: bug.arms.iter().map(line).collect(),
@@ -480,6 +480,11 @@ fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
         });
     }
     charts
+}
+
+/// The curves of the bug of this number, counted from 1, without an ending.
+pub(super) fn bug_file(number: usize) -> String {
+    format!("bug-{number}")
 }
 
 #[cfg(test)]
