@@ -52,6 +52,18 @@ where
     let mut given_up = false;
     let mut replays: Vec<Started> = Vec::new();
     loop {
+        // What has ended first: it may spare the next one.
+        if let Some(at) = (replays.iter()).position(|r| executor.take_ended(r.slot)) {
+            session.ended(replays.swap_remove(at));
+            executor.observers_mut().1.0.expect_retest(false);
+            fuzzer.execute_input(state, executor, manager, &sequence)?;
+            given_up |= replayed(session, executor, state, seen, &mut owed)?;
+            for other in replays.iter().filter(|_| given_up) {
+                other.give_up.store(true, Ordering::SeqCst);
+            }
+            session.publish(state, false)?;
+            continue;
+        }
         let begun = owed.n as usize + replays.len();
         // A liveness failure that cannot show often enough any more falls: the machine is not kept from other work for nothing.
         let falls = seen.failure.kind == FailureKind::Liveness
@@ -75,21 +87,10 @@ where
             replays.push(session.start(executor, run, &replays)?);
             continue;
         }
-        let Some(at) = (replays.iter()).position(|r| executor.take_ended(r.slot)) else {
-            // What else has ended is looked at when this is decided.
-            if replays.is_empty() || !executor.wait_for_one() {
-                break;
-            }
-            continue;
-        };
-        session.ended(replays.swap_remove(at));
-        executor.observers_mut().1.0.expect_retest(false);
-        fuzzer.execute_input(state, executor, manager, &sequence)?;
-        given_up |= replayed(session, executor, state, seen, &mut owed)?;
-        for other in replays.iter().filter(|_| given_up) {
-            other.give_up.store(true, Ordering::SeqCst);
+        // What else has ended is looked at when this is decided.
+        if replays.is_empty() || !executor.wait_for_one() {
+            break;
         }
-        session.publish(state, false)?;
     }
     Ok((owed.k, owed.n))
 }

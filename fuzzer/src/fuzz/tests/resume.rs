@@ -304,12 +304,12 @@ pub(super) fn become_the_same(
         );
         let got = story(&root);
         if got != want {
-            let differ: Vec<_> = want
-                .iter()
-                .zip(&got)
-                .filter(|(a, b)| a != b)
-                .take(5)
-                .collect();
+            // Sorted lists: a line that one has and the other lacks shifts all that follow.
+            let only = |of: &[String], not: &[String]| -> Vec<String> {
+                let lacks = |l: &&String| !not.contains(l);
+                of.iter().filter(lacks).take(5).cloned().collect()
+            };
+            let differ = (only(&want, &got), only(&got, &want));
             panic!(
                 "{what} (after {run_before} lines): {} and {} lines; {differ:#?}",
                 want.len(),

@@ -108,6 +108,27 @@ fn replays_of_a_liveness_failure_have_it_for_themselves() {
     assert_eq!(beside_its_replays(without_bug(), tweak), [0, 0, 0]);
 }
 
+/// Two replays without it: a third could not make it two of three, so none is begun, whatever `-j` is.
+#[test]
+fn a_liveness_failure_that_cannot_stand_any_more_is_not_replayed_again() {
+    for slots in [1, 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut failed = false;
+        let tweak: Tweak = Box::new(move |_, input, _, product| {
+            if input.faults.len() == 2 && !failed {
+                failed = true;
+                product.record.not_stable = Some("heal: no leader".into());
+            }
+        });
+        let o = with(dir.path(), Slots::Exactly(slots), 60);
+        let (e, judge) = executor(without_bug(), tweak);
+        let end = campaign(o, e, &judge).unwrap();
+        let lines = lines(&end.folder);
+        let replays = lines.iter().filter(|l| l["role"] == "confirm").count();
+        assert_eq!((replays, end.findings), (2, 0), "-j {slots}");
+    }
+}
+
 #[test]
 fn auto_takes_fewer_where_fault_free_runs_are_disturbed() {
     let go = |disturbed: bool| {
