@@ -17,7 +17,8 @@ use warren_model::{Shape, ids::fnv1a};
 /// A search strategy (docs/search.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StrategyKind {
-    /// The paper's, with partitions and with reach (docs/search.md).
+    /// The paper's, with partitions and with reach (docs/search.md). What `warren bench` measures, to stand beside the paper; `warren fuzz`
+    /// has `warren` where no other is asked for (decision 0012).
     #[default]
     CrashFuzz,
     /// The same queue with parts that reach deeper (docs/search.md).

@@ -11,7 +11,14 @@ fn campaign(sequences: &str, more: &[&str]) -> (tempfile::TempDir, Ran) {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out").display().to_string();
     let first = ["fuzz", "canary", "-o", &out, "-s", "3", "-E", sequences];
-    let then = ["--no-ui", "--snapshot", "require"];
+    // A strategy that makes nothing but children of kept runs.
+    let then = [
+        "--no-ui",
+        "--snapshot",
+        "require",
+        "--strategy",
+        "crashfuzz",
+    ];
     let args = [&first[..], &then, more].concat();
     let ran = run(warren(&args), 6 * MINUTE);
     (dir, ran)

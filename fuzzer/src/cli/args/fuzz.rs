@@ -39,8 +39,8 @@ pub struct FuzzArgs {
     /// Limit of one run (default: 20 s or five median fault-free runs, whichever is longer)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
-    /// Search strategy: crashfuzz, warren (crashfuzz's queue with shapes, havoc, tails, strata, symmetry, state novelty and energy), or a baseline: fifo, brute-force, random, random-points
-    #[arg(long, value_name = "NAME", default_value = "crashfuzz")]
+    /// Search strategy: warren (crashfuzz's queue with shapes, havoc, tails, strata, symmetry, state novelty and energy), crashfuzz, or a baseline: fifo, brute-force, random, random-points
+    #[arg(long, value_name = "NAME", default_value = "warren")]
     pub strategy: StrategyKind,
     /// Parts of `warren` to leave out: any of shapes, havoc, tails, strata, symmetry, state, energy, swarm
     #[arg(long, value_name = "PART[,PART...]")]
