@@ -275,7 +275,7 @@ fn the_targets_of_the_repository_can_be_read() {
     }
 }
 
-/// Lines as ZooKeeper 3.6.3 wrote them in campaigns (docs/evaluation.md), but for the third in QuorumPeer's thread and that of more than two
+/// Lines as ZooKeeper 3.6.3 wrote them in campaigns (docs/evaluation/findings-zookeeper.md), but for the third in QuorumPeer's thread and that of more than two
 /// (its RateLogger's).
 #[test]
 fn what_zookeeper_must_never_say() {

@@ -35,7 +35,7 @@ fn fault_free_runs_pass_and_later_ones_need_no_maven() {
 }
 
 /// A race of 3.6.3's own that strikes in one run of a thousand, whatever the faults: `CommitProcessor.shutdown` does not wait for its own thread
-/// (docs/evaluation.md).
+/// (docs/evaluation/findings-zookeeper.md).
 const RACE: &str = "224e2520";
 
 /// Replays a sequence: each run ends in one of these outcomes, or has failed by nothing else than [`RACE`].
