@@ -54,7 +54,14 @@ impl Judge {
     pub fn with_state(rules: Rules, learned: Learned) -> Result<Self, RuleError> {
         let patterns = (rules.fatal_log.iter().map(|v| ("[log] fatal_log", v)))
             .chain(rules.log_ignore.iter().map(|v| ("[log] ignore", v)))
-            .chain(rules.legal_exits.iter().map(|r| ("[exit] legal", &r.log)));
+            .chain(rules.legal_exits.iter().map(|r| ("[exit] legal", &r.log)))
+            .chain(
+                (rules
+                    .legal_log
+                    .iter()
+                    .flat_map(|r| [&r.line, &r.after, &r.until]))
+                .map(|v| ("[log] legal", v)),
+            );
         for (key, value) in patterns {
             Regex::new(value).map_err(|e| RuleError {
                 key,

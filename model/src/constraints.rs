@@ -207,6 +207,16 @@ impl ClusterShape {
         Ok(next)
     }
 
+    /// Whether `next` is allowed whichever nodes the faults before it met: each group bears it also where none of the dead is among those cut
+    /// off. For sequences of patterns, whose nodes are known only when they come. What takes no more of a group than `state` is no offence.
+    #[must_use]
+    pub fn bears_apart(&self, state: &ClusterState, next: &ClusterState) -> bool {
+        self.groups.iter().all(|g| {
+            let would = apart(g, next);
+            would <= g.max_dead || would <= apart(g, state)
+        })
+    }
+
     fn resolve(
         who: &Who,
         state: &ClusterState,
@@ -244,9 +254,24 @@ impl ClusterShape {
 
 /// Of a group: the dead plus the smaller side of an open cut, each node once.
 fn gone(group: &GroupShape, state: &ClusterState) -> usize {
-    let with = |cut: Option<&BTreeSet<NodeName>>| {
-        let gone = |n: &&NodeName| state.dead.contains(n) || cut.is_some_and(|c| c.contains(*n));
-        group.nodes.iter().filter(gone).count()
+    count(group, state, |dead, cut| usize::from(dead || cut))
+}
+
+/// The same, where a node that is both counts twice: as if the cut had met another one.
+fn apart(group: &GroupShape, state: &ClusterState) -> usize {
+    count(group, state, |dead, cut| {
+        usize::from(dead) + usize::from(cut)
+    })
+}
+
+/// Sums what each node of a group counts: is it dead, is it on the smaller side of the open cut? Of sides as large as each other, the one that
+/// counts less.
+fn count(group: &GroupShape, state: &ClusterState, of: fn(bool, bool) -> usize) -> usize {
+    let with = |cut: Option<&BTreeSet<NodeName>>| -> usize {
+        let nodes = group.nodes.iter();
+        nodes
+            .map(|n| of(state.dead.contains(n), cut.is_some_and(|c| c.contains(n))))
+            .sum()
     };
     match &state.cut {
         None => with(None),

@@ -26,7 +26,7 @@ pub use record::{
     Carried, Exit, FromPrefix, Incarnation, Injected, KillLatency, LogMark, LogMoment, NodeTraffic,
     NotInjected, PhaseTimes, RunProduct, RunRecord,
 };
-pub use rules::{ExitRule, Rules};
+pub use rules::{ExitRule, LogRule, Rules};
 pub use sequence::{
     At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultKind, FaultSequence, Member,
     Shape, ShapeError, ShapeFault, StartState, TextError, Who,

@@ -12,6 +12,8 @@ pub struct Rules {
     pub legal_exits: Vec<ExitRule>,
     /// Regexes over log lines; a match is a failure.
     pub fatal_log: Vec<String>,
+    /// Where such a match is none.
+    pub legal_log: Vec<LogRule>,
     /// Regexes of lines that are never novelties.
     pub log_ignore: Vec<String>,
     /// A restarted server synchronises before it serves.
@@ -29,5 +31,15 @@ pub struct ExitRule {
     pub log: String,
     /// Only for a node of this role; empty = any.
     pub role: String,
+    pub why: String,
+}
+
+/// Lines that are right in one span of a node's log, though they are fatal elsewhere: those that match `line`, after one that matches `after` and
+/// before the next that matches `until`. All three are regexes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogRule {
+    pub line: String,
+    pub after: String,
+    pub until: String,
     pub why: String,
 }

@@ -379,3 +379,37 @@ fn the_smaller_side_of_a_cut() {
         assert_eq!(*cut.smaller(), side(smaller), "{a:?} {b:?}");
     }
 }
+
+/// Patterns meet whichever node comes: allowed is what a group bears whoever that was.
+#[test]
+fn borne_apart() {
+    let shape = shape();
+    let after = |faults: &[Fault]| {
+        let mut states = vec![ClusterState::default()];
+        for f in faults {
+            let last = &states[states.len() - 1];
+            let next = shape.apply(last, Some(&"n5".into()), f);
+            states.push(next.unwrap_or_else(|e| panic!("{f:?}: {e}")));
+        }
+        let two = states.len() - 2;
+        shape.bears_apart(&states[two], &states[two + 1])
+    };
+    let isolated = cut(&["n1"], &[], None);
+    let split = cut(&["n1", "n2"], &[], None);
+    let table: [(&[Fault], bool); 9] = [
+        (&[crash("n1")], true),
+        (&[crash("n1"), crash("n2")], true),
+        (&[crash("n1"), isolated.clone()], true),
+        // Who was cut off dies: one node is gone. Had another one come, it were two, and three with one more.
+        (&[isolated.clone(), crash("n1")], true),
+        (&[isolated.clone(), crash("n2"), crash("n1")], false),
+        (&[crash("n1"), split.clone()], false),
+        (&[split.clone()], true),
+        (&[split.clone(), crash("n1")], false),
+        // What takes no more is no offence, also where there are too many already.
+        (&[split, crash("n1"), crash("n2"), reboot("n1")], true),
+    ];
+    for (faults, want) in table {
+        assert_eq!(after(faults), want, "{faults:?}");
+    }
+}

@@ -484,13 +484,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 self.product.record.not_stable = Some(format!("{what}: {why}"));
                 return Ok(Went::On);
             }
-            if self
-                .drive
-                .cluster
-                .options
-                .stop
-                .load(std::sync::atomic::Ordering::Relaxed)
-            {
+            if self.drive.cluster.options.to_end() {
                 return Ok(Went::Ends);
             }
             let pause = self.drive.now() + 15 * MS;

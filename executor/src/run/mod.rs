@@ -279,8 +279,11 @@ impl Runner {
         void_if_lost(made, slot.lost(), &mut product.record)?;
         if let Some(Restored::Prefix(prefix, _)) = &restored {
             let record = &product.record;
-            let well = !record.timed_out && record.not_stable.is_none();
-            snapshots::prefix::ended(self, prefix, well);
+            let well = !record.timed_out && record.not_stable.is_none() && record.void.is_none();
+            // A run that was cut off says nothing of what it began from.
+            if !options.to_end() {
+                snapshots::prefix::ended(self, prefix, well);
+            }
         }
         if product.coverage.iter().any(|b| *b != 0) {
             self.map_fills.store(true, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use super::dict::Dictionary;
 use super::image::image;
+use super::rules;
 use super::section::{Origins, Section, TargetError, read_table, shown};
 use super::{EpochFile, Group, JarSource, Probe, Stable, Target, Workload};
 use crate::setup::jdk::JavaRange;
@@ -9,7 +10,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::{Table, Value};
-use warren_model::ExitRule;
 
 /// Deepest chain of `base`.
 const MAX_BASES: usize = 4;
@@ -212,36 +212,8 @@ pub fn load_target(
             list
         }
     };
-    let legal_exits = match top.opt_table("exit")? {
-        None => Vec::new(),
-        Some(mut s) => {
-            let mut rules = Vec::new();
-            for mut r in s.tables("legal")? {
-                let log = r.string("log", "write a regex over the node's log")?;
-                r.check_regex("log", &log)?;
-                rules.push(ExitRule {
-                    log,
-                    role: r.opt_string("role")?.unwrap_or_default(),
-                    why: r.string("why", "write why = \"…\": it is shown with the exit")?,
-                });
-                r.end()?;
-            }
-            s.end()?;
-            rules
-        }
-    };
-    let (logs, fatal_log, log_ignore) = match top.opt_table("log")? {
-        None => (vec!["stdout".to_owned()], Vec::new(), Vec::new()),
-        Some(mut s) => {
-            let mut files = s.strings("files")?;
-            if files.is_empty() {
-                files.push("stdout".to_owned());
-            }
-            let found = (files, s.regexes("fatal_log")?, s.regexes("ignore")?);
-            s.end()?;
-            found
-        }
-    };
+    let legal_exits = rules::exits(&mut top)?;
+    let log = rules::log(&mut top)?;
     let mut epochs = Vec::new();
     for mut s in top.tables("epoch")? {
         epochs.push(EpochFile {
@@ -291,9 +263,10 @@ pub fn load_target(
         workload,
         definite,
         legal_exits,
-        logs,
-        fatal_log,
-        log_ignore,
+        logs: log.files,
+        fatal_log: log.fatal,
+        legal_log: log.legal,
+        log_ignore: log.ignore,
         epochs,
         collect,
         clock,

@@ -8,6 +8,7 @@ mod expand;
 mod find;
 mod image;
 mod load;
+mod rules;
 mod section;
 #[cfg(test)]
 mod tests;
@@ -71,6 +72,7 @@ pub struct Target {
     /// The node's own logs, relative to its folder; `{{ }}` allowed.
     pub logs: Vec<String>,
     pub fatal_log: Vec<String>,
+    pub legal_log: Vec<warren_model::LogRule>,
     pub log_ignore: Vec<String>,
     pub epochs: Vec<EpochFile>,
     /// Files kept in a finding's folder, relative to the node's folder.
@@ -203,6 +205,7 @@ impl Target {
             definite: self.definite.clone(),
             legal_exits: self.legal_exits.clone(),
             fatal_log: self.fatal_log.clone(),
+            legal_log: self.legal_log.clone(),
             log_ignore: self.log_ignore.clone(),
             rejoin: self.rejoin,
             tick_ms: clock("tick_ms"),

@@ -325,6 +325,72 @@ fn what_zookeeper_must_never_say() {
     }
 }
 
+/// Lines as ZooKeeper 3.9.5 wrote them, in this order, when a follower was sent a snapshot by a busy leader, and what each is to the span of `[log] legal`.
+#[test]
+fn a_snapshot_that_is_sent_mismatches_until_newleader() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/zookeeper");
+    let target = load_target(&folder, None, false, &[]).unwrap();
+    let [rule] = &target.legal_log[..] else {
+        panic!("{:?}", target.legal_log);
+    };
+    let peer = "[QuorumPeer[myid=4](plain=127.0.0.14:2181)(secure=disabled)";
+    let is = |line: &str| {
+        let patterns = [&rule.after, &rule.line, &rule.until];
+        let hits = patterns.map(|p| regex::Regex::new(p).unwrap().is_match(line));
+        match hits {
+            [true, false, false] => "begins",
+            [false, true, false] => "legal",
+            [false, false, true] => "ends",
+            [false, false, false] => "-",
+            _ => "several",
+        }
+    };
+    for (line, want) in [
+        (
+            "INFO  [main:QuorumPeerMain] - Starting quorum peer, myid=4",
+            "ends",
+        ),
+        (&format!("INFO  {peer}:QuorumPeer] - LOOKING"), "ends"),
+        (
+            "INFO  [WorkerReceiver[myid=4]:FastLeaderElection] - Notification: my state:LOOKING; n.sid:1, n.state:LOOKING",
+            "-",
+        ),
+        (
+            &format!("INFO  {peer}:Learner] - Getting a snapshot from leader 0x300000005"),
+            "begins",
+        ),
+        (
+            &format!(
+                "WARN  {peer}:DataTree] - Message:Digests are not matching. Value is Zxid. Value:12884901889"
+            ),
+            "legal",
+        ),
+        (
+            &format!(
+                "ERROR {peer}:DataTree] - First digest mismatch on txn: 144115442842664960,876,12884901889,1795559582197,5"
+            ),
+            "legal",
+        ),
+        (
+            &format!(
+                "WARN  {peer}:DataTree] - [3 times] Message: Digests are not matching. Value is Zxid. Last value:12884901892"
+            ),
+            "legal",
+        ),
+        // Another thread has no business in that tree.
+        (
+            "WARN  [CommitProcessor:4:DataTree] - Message:Digests are not matching. Value is Zxid. Value:12884901889",
+            "-",
+        ),
+        (
+            &format!("INFO  {peer}:Learner] - Learner received NEWLEADER message"),
+            "ends",
+        ),
+    ] {
+        assert_eq!(is(line), want, "{line}");
+    }
+}
+
 const IMAGE: &str = r#"
 [group.alpha.ready]
 port = 9

@@ -1,4 +1,4 @@
-//! Log lines that target.toml calls fatal: a match in any node's log is a failure; nothing else in a log ever is.
+//! Log lines that target.toml calls fatal: a match in any node's log is a failure, but where it says that it is right; nothing else in a log ever is.
 //!
 //! Called as one of the checkers of a run. It says in which stage of the run the line was written, from the marks that the executor set:
 //! a failure is confirmed by asking for it in the same way, and what a restart of all nodes brought to light only another restart shows.
@@ -8,7 +8,8 @@ use super::liveness::stage;
 use super::{CheckResult, Found};
 use crate::logs::{lines, of_nodes};
 use regex::Regex;
-use warren_model::{FailureKind, LogMark, LogMoment, NodeName, Rules, RunProduct, Stage};
+use std::collections::{BTreeMap, BTreeSet};
+use warren_model::{FailureKind, LogMark, LogMoment, LogRule, NodeName, Rules, RunProduct, Stage};
 
 const FATAL: &str = "fatal-log";
 
@@ -16,6 +17,21 @@ const FATAL: &str = "fatal-log";
 #[must_use]
 pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
     let mut result = CheckResult::pass();
+    let spans = match rules
+        .legal_log
+        .iter()
+        .map(Span::new)
+        .collect::<Result<Vec<_>, _>>()
+    {
+        Ok(spans) => spans,
+        Err(why) => {
+            result.unknown(FATAL, format!("a rule of [log] legal: {why}"));
+            return result;
+        }
+    };
+    let legal: BTreeMap<&NodeName, BTreeSet<usize>> = of_nodes(product)
+        .map(|(node, log)| (node, legal_lines(log, &spans)))
+        .collect();
     for pattern in &rules.fatal_log {
         let regex = match Regex::new(pattern) {
             Ok(r) => r,
@@ -26,7 +42,9 @@ pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
         };
         let mut hits: Vec<(Stage, &NodeName, &str)> = Vec::new();
         for (node, log) in of_nodes(product) {
-            if let Some((at, line)) = lines(log).find(|(_, l)| regex.is_match(l)) {
+            let spared = |at: &usize| legal.get(node).is_some_and(|l| l.contains(at));
+            let mut fatal = lines(log).filter(|(at, l)| regex.is_match(l) && !spared(at));
+            if let Some((at, line)) = fatal.next() {
                 hits.push((written_in(product, node, at), node, line));
             }
         }
@@ -48,6 +66,41 @@ pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
         }
     }
     result
+}
+
+/// A rule of `[log] legal`, ready to read.
+struct Span {
+    line: Regex,
+    after: Regex,
+    until: Regex,
+}
+
+impl Span {
+    fn new(rule: &LogRule) -> Result<Self, regex::Error> {
+        Ok(Span {
+            line: Regex::new(&rule.line)?,
+            after: Regex::new(&rule.after)?,
+            until: Regex::new(&rule.until)?,
+        })
+    }
+}
+
+/// Where the lines begin that are right where they stand, in bytes.
+fn legal_lines(log: &str, spans: &[Span]) -> BTreeSet<usize> {
+    let mut legal = BTreeSet::new();
+    for span in spans {
+        let mut open = false;
+        for (at, line) in lines(log) {
+            if span.until.is_match(line) {
+                open = false;
+            } else if span.after.is_match(line) {
+                open = true;
+            } else if open && span.line.is_match(line) {
+                legal.insert(at);
+            }
+        }
+    }
+    legal
 }
 
 /// The stage in which a node wrote what stands at this byte of its logs.
@@ -118,6 +171,42 @@ mod tests {
                 "{fatal:?}"
             );
         }
+    }
+
+    /// Between the two lines only, and only what is named; the next process of the node begins with the span closed.
+    #[test]
+    fn what_is_fatal_elsewhere_may_be_right_in_a_span() {
+        let legal = |line: &str| LogRule {
+            line: line.into(),
+            after: "^loads".into(),
+            until: "^loaded|^starts".into(),
+            why: "what is loaded is half old".into(),
+        };
+        let table = [
+            ("bad", 1),
+            ("loads 7\nbad\nloaded", 0),
+            ("loads 7\nworse\nloaded", 1),
+            ("loads 7\nloaded\nbad", 1),
+            ("loads 7\nbad\nloaded\nbad", 1),
+            ("bad\nloads 7\nbad\nloaded", 1),
+            ("loads 7\nbad\nstarts\nbad", 1),
+            ("loads 7\nstarts\nloads 8\nbad\nbad\nloaded", 0),
+        ];
+        for (log, want) in table {
+            let mut p = Build::new().product;
+            p.logs.insert("n1".into(), log.into());
+            let rules = Rules {
+                legal_log: vec![legal("^bad")],
+                ..rules(&["^bad|^worse"])
+            };
+            assert_eq!(count(&check_fatal_log(&p, &rules)), (want, 0), "{log:?}");
+        }
+        let rules = Rules {
+            legal_log: vec![legal("(")],
+            ..rules(&["^bad"])
+        };
+        let p = Build::new().product;
+        assert_eq!(count(&check_fatal_log(&p, &rules)), (0, 1));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{line, set_options};
 use super::starts::take_in;
-use crate::campaign::RunRole;
 use crate::campaign::state::hook;
+use crate::campaign::{RunRole, StoredRun};
 use libafl::executors::HasObservers;
 use libafl::fuzzer::ExecutesInput;
 use libafl_bolts::ToSlice;
@@ -79,7 +79,9 @@ where
     let (mut slots, runs) = match asked {
         Slots::Exactly(n) => (n, 2 * n),
         Slots::Auto => {
-            let record = executor.observers().1.0.record().clone();
+            // The fault-free run of the last start; in this process none may have been made.
+            let last = u64::from(session.learnt.roots).saturating_sub(1);
+            let record = StoredRun::read(&session.folder.runs(), last)?.record;
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let by_waiting = most(cores, record.cpu_ms, record.times.total);
             let room = executor.room();

@@ -2,7 +2,7 @@
 //! uniform among the events after the previous fault of a fault-free trace, as a pattern (stack, kind, place, role, n). No
 //! corpus, no feedback; the same constraints as `crashfuzz`.
 //!
-//! `warren`'s part `tails` draws in the same way after the last fault of a fault-free or kept run, from what that run did then, but [spread](Spread) evenly.
+//! `warren`'s part `tails` draws in the same way after the last fault of a fault-free or kept run, from what that run did then, but in a [manner](Manner) of its own.
 //!
 //! `n` follows the agent's counting of patterns: arrivals that match on one node since the previous fault was done.
 
@@ -49,7 +49,7 @@ pub fn draw(
         trace,
         &points,
         state,
-        Spread::Halving,
+        Manner::Baseline,
         drawing,
         rand,
     );
@@ -74,26 +74,26 @@ pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Opt
         .filter(|e| cold || e.phase == Phase::Test)
         .collect();
     let mut sequence = seed.matched.clone();
-    let spread = Spread::Even;
     go_on(
         &mut sequence,
         seed.trace,
         &points,
         state,
-        spread,
+        Manner::Tail,
         drawing,
         rand,
     );
     (sequence.faults.len() > seed.matched.faults.len()).then_some(sequence)
 }
 
-/// Where a fault comes among the points that are left.
+/// Where a fault comes among the points that are left, and which ones are asked of the constraints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spread {
-    /// Uniform: each halves what is left on average, and the later ones crowd at the end, where many no longer come.
-    Halving,
-    /// As if all that are to come were drawn at once and put in order.
-    Even,
+enum Manner {
+    /// Uniform: each halves what is left on average, and the later ones crowd at the end, where many no longer come. Allowed is what the node that
+    /// met the point in the trace may do; where another of its role comes first, the run finds that out.
+    Baseline,
+    /// As if all that are to come were drawn at once and put in order. Allowed is what any node may do that comes to the point.
+    Tail,
 }
 
 /// Adds 1..=(max faults - those there are) faults, each after the one before it; fewer where no later point allows any kind. `state` is the
@@ -103,7 +103,7 @@ fn go_on(
     trace: &Trace,
     points: &[&TraceEvent],
     mut state: ClusterState,
-    spread: Spread,
+    manner: Manner,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) {
@@ -114,11 +114,7 @@ fn go_on(
     let wanted = 1 + below(rand, room as u64);
     let mut next = 0;
     for left in (1..=wanted).rev() {
-        let draws = match spread {
-            Spread::Halving => 1,
-            Spread::Even => left,
-        };
-        let drawn = one(trace, points, next, draws, &state, drawing, rand);
+        let drawn = one(trace, points, next, left, manner, &state, drawing, rand);
         let Some((at, fault_at, after)) = drawn else {
             break;
         };
@@ -128,12 +124,17 @@ fn go_on(
     }
 }
 
-/// A kind that is allowed somewhere after `from`, then one of the events that allow it: the earliest of so many draws.
+/// A kind that is allowed somewhere after `from`, then one of the events that allow it. `left`: the faults that are still to come, with this one.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the trace and where in it, the manner, the state, what may be drawn"
+)]
 fn one(
     trace: &Trace,
     points: &[&TraceEvent],
     from: usize,
-    draws: u64,
+    left: u64,
+    manner: Manner,
     state: &ClusterState,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
@@ -168,6 +169,7 @@ fn one(
             let mut draw = XoRand::new(rand.next());
             for (at, e) in points.iter().enumerate().skip(from) {
                 if let Some((fault, after)) = fault(trace, e, kind, form, state, drawing, &mut draw)
+                    && (manner == Manner::Baseline || drawing.shape.bears_apart(state, &after))
                 {
                     allowed.push((at, fault, after));
                 }
@@ -177,7 +179,11 @@ fn one(
             continue;
         }
         let all = allowed.len() as u64;
-        let pick = (0..draws.max(1)).map(|_| below(rand, all)).min();
+        let draws = match manner {
+            Manner::Baseline => 1,
+            Manner::Tail => left.max(1),
+        };
+        let pick = (0..draws).map(|_| below(rand, all)).min();
         let pick = pick.unwrap_or(0) as usize;
         let (at, fault, after) = allowed.swap_remove(pick);
         let pattern = pattern(trace, points, from, at);

@@ -354,6 +354,11 @@ impl<'a> Run<'a> {
             coverage[warren_model::ids::fnv1a(m.concat().as_bytes()) as usize % MAP] = 1;
         }
         let asked = self.asked.faults.len();
+        let (reason, detail) = if self.refused {
+            ("constraint", "against the constraints")
+        } else {
+            ("bound", "never reached")
+        };
         let mut record = RunRecord {
             version: 1,
             sequence: Some(self.asked.clone()),
@@ -361,8 +366,8 @@ impl<'a> Run<'a> {
             injected: self.injected,
             not_injected: (self.done < asked).then(|| NotInjected {
                 index: self.done,
-                reason: "bound".into(),
-                detail: "never reached".into(),
+                reason: reason.into(),
+                detail: detail.into(),
                 nearest: 0,
             }),
             degraded_asked: true,

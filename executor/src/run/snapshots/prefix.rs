@@ -89,7 +89,7 @@ enum Answer {
 pub(in crate::run) struct Prefixes(Vec<(Key, State)>);
 
 impl Prefixes {
-    /// The prefix of a key, if there is one that may serve one run more.
+    /// The prefix of a key, if there is one that may serve one run more: the one that asks. It gives back what it does not take.
     fn get(&mut self, key: &Key) -> Answer {
         let Some(at) = self.0.iter().position(|(k, _)| k == key) else {
             return Answer::None;
@@ -97,6 +97,8 @@ impl Prefixes {
         match &self.0[at].1 {
             State::There(p, _) if p.may_serve() => {
                 let prefix = Arc::clone(p);
+                // Here, under the lock of all: those that ask while this one is restored count it.
+                prefix.served.fetch_add(1, Ordering::Relaxed);
                 let entry = self.0.remove(at);
                 self.0.push(entry);
                 Answer::There(prefix)
@@ -104,6 +106,12 @@ impl Prefixes {
             State::Making => Answer::Making,
             State::There(..) | State::Failed(..) => Answer::None,
         }
+    }
+
+    /// It has failed too often in a row to be tried now.
+    fn is_left_alone(&self, key: &Key) -> bool {
+        let mut states = self.0.iter().filter(|(k, _)| k == key);
+        states.any(|(_, s)| matches!(s, State::Failed(..)))
     }
 
     /// If the caller is to make it now: how often in a row that has failed. It must say what became of it.
@@ -207,6 +215,11 @@ impl Prefix {
         self.snapshot.made.elapsed() < MAX_AGE && self.served.load(Ordering::Relaxed) < MAX_SERVED
     }
 
+    /// Who was counted began no run from it.
+    fn give_back(&self) {
+        self.served.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// How often a point, in the names of this run, has come since the last fault.
     fn seen(&self, shm: &Path, point: &IoPoint) -> u32 {
         let page = NodePage::open(&shm.join(format!("node-{}.page", point.node)));
@@ -253,22 +266,21 @@ pub(in crate::run) fn begin(
         Err(why) => return Some(Err(why)),
     };
     if !prefix.serves(sequence) {
+        prefix.give_back();
         return Some(Err("its next point has passed there".into()));
     }
     let began = Instant::now();
     let rules = &prefix.midway.rules;
     let restored = restore(&prefix.snapshot, rules, runner.slot_config(), Then::Run);
     if restored.is_err() {
+        prefix.give_back();
         ended(runner, &prefix, false);
     }
-    Some(restored.map(|(slot, processes)| {
-        prefix.served.fetch_add(1, Ordering::Relaxed);
-        BegunMidway {
-            prefix,
-            slot,
-            processes,
-            began,
-        }
+    Some(restored.map(|(slot, processes)| BegunMidway {
+        prefix,
+        slot,
+        processes,
+        began,
     }))
 }
 
@@ -295,25 +307,44 @@ fn there_or_made(
             }
             Answer::Making => return Some(Err("another run makes it still".into())),
             Answer::None if options.prefix == PrefixUse::IfThere => return None,
-            Answer::None => return make_for(runner, key, sequence, options),
+            Answer::None => match make_for(runner, key, sequence, options) {
+                Made::There(prefix) => return Some(Ok(prefix)),
+                Made::Not(why) => return Some(Err(why)),
+                Made::Nothing => return None,
+                Made::ByAnother => {}
+            },
         }
     }
 }
 
+/// What became of a prefix that was to be made.
+enum Made {
+    /// It is there, and the run that made it is counted among those it serves.
+    There(Arc<Prefix>),
+    Not(String),
+    /// It is not to be made now.
+    Nothing,
+    /// Another run had begun to make it by then, or has made it.
+    ByAnother,
+}
+
 /// Made without the lock of all snapshots: other runs begin meanwhile.
-fn make_for(
-    runner: &Runner,
-    key: &Key,
-    sequence: &FaultSequence,
-    options: &RunOptions,
-) -> Option<Result<Arc<Prefix>, String>> {
+fn make_for(runner: &Runner, key: &Key, sequence: &FaultSequence, options: &RunOptions) -> Made {
     let mut all = runner.snapshots();
     // A snapshot that does not work is the next step's to say.
-    let from = all.get(runner, key.number, options).ok()?.ok()?;
+    let Ok(Ok(from)) = all.get(runner, key.number, options) else {
+        return Made::Nothing;
+    };
     if let Some(why) = super::too_little(super::free_memory()) {
-        return Some(Err(why));
+        return Made::Not(why);
     }
-    let failures = all.prefixes.begin_to_make(key)?;
+    let Some(failures) = all.prefixes.begin_to_make(key) else {
+        return if all.prefixes.is_left_alone(key) {
+            Made::Nothing
+        } else {
+            Made::ByAnother
+        };
+    };
     let folder = all.new_folder(runner, &format!("{}-prefix", key.number));
     drop(all);
     let making = Making {
@@ -330,15 +361,15 @@ fn make_for(
         }
         made
     });
-    Some(match made {
-        Ok(prefix) => Ok(making.made(prefix)),
+    match made {
+        Ok(prefix) => Made::There(making.made(prefix)),
         Err(e) => {
             if options.to_end() {
                 making.given_up();
             }
-            Err(e.to_string())
+            Made::Not(e.to_string())
         }
-    })
+    }
 }
 
 fn make_prefix(
@@ -377,7 +408,8 @@ fn make_prefix(
         key: key.clone(),
         snapshot,
         midway,
-        served: AtomicU32::new(0),
+        // The run that makes it.
+        served: AtomicU32::new(1),
     })
 }
 

@@ -69,6 +69,18 @@ fn a_known_bug_is_saved_once_and_is_no_news() {
     assert_eq!((end.findings, end.known), (1, 1));
     assert_eq!(stat(&end.folder, "known_000000"), "SIM-1 (entry lost)");
 
+    // Nor is it told to others when the campaign is no longer alone: each keeps its own, and what only looks like it is news to them.
+    for (known, told) in [(list(&signature, ""), false), (KnownBugs::default(), true)] {
+        let dir = tempfile::tempdir().unwrap();
+        knowing(dir.path(), known.clone(), 150, nothing());
+        let mut o = options(dir.path(), StrategyKind::CrashFuzz, 1, 151);
+        (o.resume, o.kind, o.known) = (true, InstanceKind::Secondary, known);
+        let end = fuzz(Sim::new(3, 1), o, nothing());
+        let file = crate::campaign::sync_file::path(&end.folder);
+        let text = std::fs::read_to_string(file).unwrap();
+        assert_eq!(text.contains(&signature), told, "{text}");
+    }
+
     let dir = tempfile::tempdir().unwrap();
     let mut o = options(dir.path(), StrategyKind::CrashFuzz, 1, 150);
     (o.exit_on_bug, o.known) = (true, list(&signature, "'no such line'"));

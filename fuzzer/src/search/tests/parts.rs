@@ -311,9 +311,15 @@ fn a_tail_has_room_or_is_none() {
         *lengths.entry(s.faults.len()).or_insert(0u32) += 1;
         last = Some(s);
     }
-    // Of the same points, more come than of a whole sequence of the baseline's.
-    let done = |s: &FaultSequence| sim.run(s).record.injected.len();
-    let (mut baseline, mut tails) = ([0, 0], [0, 0]);
+    // Of the same points, more come than of a whole sequence of the baseline's; and where another node of the role comes first than in the
+    // trace, the constraints let it.
+    let (mut baseline, mut tails, mut refused) = ([0, 0], [0, 0], [0, 0]);
+    let done = |s: &FaultSequence, refused: &mut u32| {
+        let record = sim.run(s).record;
+        let reason = record.not_injected.map(|n| n.reason);
+        *refused += u32::from(reason.as_deref() == Some("constraint"));
+        record.injected.len()
+    };
     for _ in 0..200 {
         let b = random_points::draw(
             &root.trace,
@@ -324,9 +330,12 @@ fn a_tail_has_room_or_is_none() {
             &mut rand,
         );
         let t = random_points::tail(&seed(&root), &d, &mut rand).unwrap();
-        baseline = [baseline[0] + b.faults.len(), baseline[1] + done(&b)];
-        tails = [tails[0] + t.faults.len(), tails[1] + done(&t)];
+        let [of_b, of_t] = &mut refused;
+        baseline = [baseline[0] + b.faults.len(), baseline[1] + done(&b, of_b)];
+        tails = [tails[0] + t.faults.len(), tails[1] + done(&t, of_t)];
     }
+    println!("baseline {baseline:?}, tails {tails:?}, refused {refused:?}");
+    assert!(refused[0] > 10 && refused[1] == 0, "{refused:?}");
     assert!(
         tails[1] * baseline[0] > baseline[1] * tails[0],
         "{tails:?} {baseline:?}"

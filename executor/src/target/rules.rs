@@ -1,0 +1,75 @@
+//! The parts of target.toml that say how its logs and its processes' ends are judged: `[exit]` and `[log]`. Called by the loading of a target; what the
+//! rules mean is feedback's (`check::exits`, `check::fatal_log`).
+
+use super::section::{Section, TargetError};
+use warren_model::{ExitRule, LogRule};
+
+/// `[log]`.
+pub(super) struct LogSection {
+    /// The node's own logs, relative to its folder.
+    pub files: Vec<String>,
+    pub fatal: Vec<String>,
+    pub legal: Vec<LogRule>,
+    pub ignore: Vec<String>,
+}
+
+/// `[exit] legal`: self-exits that are right.
+pub(super) fn exits(top: &mut Section<'_>) -> Result<Vec<ExitRule>, TargetError> {
+    let Some(mut s) = top.opt_table("exit")? else {
+        return Ok(Vec::new());
+    };
+    let mut rules = Vec::new();
+    for mut r in s.tables("legal")? {
+        rules.push(ExitRule {
+            log: regex(&mut r, "log", "write a regex over the node's log")?,
+            role: r.opt_string("role")?.unwrap_or_default(),
+            why: r.string("why", "write why = \"…\": it is shown with the exit")?,
+        });
+        r.end()?;
+    }
+    s.end()?;
+    Ok(rules)
+}
+
+/// `[log]`; where there is none, standard output is the log and no line is fatal.
+pub(super) fn log(top: &mut Section<'_>) -> Result<LogSection, TargetError> {
+    let mut log = LogSection {
+        files: Vec::new(),
+        fatal: Vec::new(),
+        legal: Vec::new(),
+        ignore: Vec::new(),
+    };
+    if let Some(mut s) = top.opt_table("log")? {
+        log.files = s.strings("files")?;
+        log.fatal = s.regexes("fatal_log")?;
+        for mut r in s.tables("legal")? {
+            log.legal.push(LogRule {
+                line: regex(
+                    &mut r,
+                    "line",
+                    "write a regex of lines that are right there",
+                )?,
+                after: regex(
+                    &mut r,
+                    "after",
+                    "write a regex of the line that begins the span",
+                )?,
+                until: regex(&mut r, "until", "write a regex of the line that ends it")?,
+                why: r.string("why", "write why = \"…\": the next reader asks")?,
+            });
+            r.end()?;
+        }
+        log.ignore = s.regexes("ignore")?;
+        s.end()?;
+    }
+    if log.files.is_empty() {
+        log.files.push("stdout".to_owned());
+    }
+    Ok(log)
+}
+
+fn regex(r: &mut Section<'_>, key: &'static str, remedy: &str) -> Result<String, TargetError> {
+    let text = r.string(key, remedy)?;
+    r.check_regex(key, &text)?;
+    Ok(text)
+}
