@@ -404,10 +404,13 @@ fn borne_apart() {
         (&[isolated.clone(), crash("n1")], true),
         (&[isolated.clone(), crash("n2"), crash("n1")], false),
         (&[crash("n1"), split.clone()], false),
-        (&[split.clone()], true),
+        (std::slice::from_ref(&split), true),
         (&[split.clone(), crash("n1")], false),
         // What takes no more is no offence, also where there are too many already.
-        (&[split, crash("n1"), crash("n2"), reboot("n1")], true),
+        (
+            &[split.clone(), crash("n1"), crash("n2"), reboot("n1")],
+            true,
+        ),
     ];
     for (faults, want) in table {
         assert_eq!(after(faults), want, "{faults:?}");
