@@ -30,7 +30,7 @@ pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
         }
     };
     let legal: BTreeMap<&NodeName, BTreeSet<usize>> = of_nodes(product)
-        .map(|(node, log)| (node, legal_lines(log, &spans)))
+        .map(|(node, log)| (node, legal_lines(log, &begins(product, node), &spans)))
         .collect();
     for pattern in &rules.fatal_log {
         let regex = match Regex::new(pattern) {
@@ -85,12 +85,24 @@ impl Span {
     }
 }
 
-/// Where the lines begin that are right where they stand, in bytes.
-fn legal_lines(log: &str, spans: &[Span]) -> BTreeSet<usize> {
+/// Where each of a node's files begins in the text of its logs, in bytes: they stand one after another.
+fn begins(product: &RunProduct, node: &NodeName) -> Vec<usize> {
+    let first = product.log_marks.first();
+    first
+        .and_then(|m| m.offsets.get(node))
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// Where the lines begin that are right where they stand, in bytes. A span ends with its file.
+fn legal_lines(log: &str, begins: &[usize], spans: &[Span]) -> BTreeSet<usize> {
     let mut legal = BTreeSet::new();
     for span in spans {
         let mut open = false;
         for (at, line) in lines(log) {
+            if begins.contains(&at) {
+                open = false;
+            }
             if span.until.is_match(line) {
                 open = false;
             } else if span.after.is_match(line) {
@@ -106,11 +118,9 @@ fn legal_lines(log: &str, spans: &[Span]) -> BTreeSet<usize> {
 /// The stage in which a node wrote what stands at this byte of its logs.
 fn written_in(product: &RunProduct, node: &NodeName, at: usize) -> Stage {
     let offsets = |mark: &LogMark| mark.offsets.get(node).cloned().unwrap_or_default();
-    // Its files stand one after another in the text: this is the last of those that began, at the first mark, before the line.
-    let file = product.log_marks.first().map_or(0, |first| {
-        let begins = offsets(first);
-        begins.iter().rposition(|b| *b <= at).unwrap_or(0)
-    });
+    // The last of those that began, at the first mark, before the line.
+    let begins = begins(product, node);
+    let file = begins.iter().rposition(|b| *b <= at).unwrap_or(0);
     let passed: Vec<LogMoment> = product
         .log_marks
         .iter()
@@ -201,6 +211,19 @@ mod tests {
             };
             assert_eq!(count(&check_fatal_log(&p, &rules)), (want, 0), "{log:?}");
         }
+        // Of two files the second begins with the span closed.
+        let mut p = Build::new().product;
+        p.logs.insert("n1".into(), "loads 7\nbad\nbad\n".into());
+        p.log_marks = vec![LogMark {
+            at: LogMoment::Phase(Phase::Setup),
+            t_ns: 0,
+            offsets: [("n1".into(), vec![0, 12])].into(),
+        }];
+        let spanned = Rules {
+            legal_log: vec![legal("^bad")],
+            ..rules(&["^bad"])
+        };
+        assert_eq!(count(&check_fatal_log(&p, &spanned)), (1, 0));
         let rules = Rules {
             legal_log: vec![legal("(")],
             ..rules(&["^bad"])

@@ -29,8 +29,8 @@ use warren_model::{
 /// Fault-free runs that must all stay undisturbed for `auto`.
 const AUTO_RUNS: usize = 20;
 /// What a fault-free run keeps busy says too much: one with faults waits for elections and time-outs. On two cores four slots tested a
-/// sixth more than three, and left a fifth of the CPU idle late in a campaign; on a faster machine six did best (docs/performance.md). Too many are
-/// found out by the runs that must stay undisturbed.
+/// sixth more than three, and left a fifth of the CPU idle late in a campaign; on a faster machine nothing was lost up to six
+/// (docs/performance.md). Too many are found out by the runs that must stay undisturbed.
 const BEYOND: usize = 4;
 /// Most slots for each core.
 const EACH_CORE: usize = 3;
@@ -80,9 +80,11 @@ where
     let (mut slots, runs) = match asked {
         Slots::Exactly(n) => (n, 2 * n),
         Slots::Auto => {
-            // The fault-free run of the last start; in this process none may have been made.
-            let last = u64::from(session.learnt.roots).saturating_sub(1);
-            let record = StoredRun::read(&session.folder.runs(), last)?.record;
+            let mut record = executor.observers().1.0.record().clone();
+            if record.times.total == 0 {
+                // Learned by an earlier process, and no run was made in this one.
+                record = StoredRun::read(&session.folder.runs(), 0)?.record;
+            }
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let by_waiting = most(cores, record.cpu_ms, record.times.total);
             let room = executor.room();

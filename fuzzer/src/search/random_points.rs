@@ -11,8 +11,8 @@ use super::peers;
 use super::rand::{XoRand, below, chance};
 use libafl_bolts::rands::Rand;
 use warren_model::{
-    At, ClusterState, CutWay, CutWho, EventFlags, Fault, FaultKind, FaultSequence, Incarnation,
-    Member, Pattern, Phase, StartState, Trace, TraceEvent, Who,
+    At, ClusterState, CutWay, CutWho, EventFlags, Fault, FaultAt, FaultKind, FaultSequence,
+    Incarnation, Member, Pattern, Phase, StartState, Trace, TraceEvent, Who,
 };
 
 /// Where a sequence begins: cold with this probability, else from one of so many snapshots.
@@ -74,12 +74,17 @@ pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Opt
         .filter(|e| cold || e.phase == Phase::Test)
         .collect();
     let mut sequence = seed.matched.clone();
+    let manner = if chance(rand, SURE) {
+        Manner::Sure
+    } else {
+        Manner::Named
+    };
     go_on(
         &mut sequence,
         seed.trace,
         &points,
         state,
-        Manner::Tail,
+        manner,
         drawing,
         rand,
     );
@@ -92,9 +97,15 @@ enum Manner {
     /// Uniform: each halves what is left on average, and the later ones crowd at the end, where many no longer come. Allowed is what the node that
     /// met the point in the trace may do; where another of its role comes first, the run finds that out.
     Baseline,
-    /// As if all that are to come were drawn at once and put in order. Allowed is what any node may do that comes to the point.
-    Tail,
+    /// As if all that are to come were drawn at once and put in order. Allowed is what whoever comes to the point may do.
+    Sure,
+    /// Spread like that, and allowed is what the node in the trace may do; where no other may, that node is named, and so are those of the faults
+    /// drawn before. Named nodes come less often: what they serve as may have changed by then.
+    Named,
 }
+
+/// The share of tails that are [`Manner::Sure`].
+const SURE: f64 = 0.75;
 
 /// Adds 1..=(max faults - those there are) faults, each after the one before it; fewer where no later point allows any kind. `state` is the
 /// cluster's after the faults that are there.
@@ -113,14 +124,34 @@ fn go_on(
     }
     let wanted = 1 + below(rand, room as u64);
     let mut next = 0;
+    let mut drawn: Vec<(&TraceEvent, FaultAt)> = Vec::new();
+    // So many of those drawn are to meet the nodes of the trace.
+    let mut named = 0;
     for left in (1..=wanted).rev() {
-        let drawn = one(trace, points, next, left, manner, &state, drawing, rand);
-        let Some((at, fault_at, after)) = drawn else {
+        let Some((at, fault_at, after)) =
+            one(trace, points, next, left, manner, &state, drawing, rand)
+        else {
             break;
         };
-        sequence.faults.push(fault_at);
+        drawn.push((points[at], fault_at));
+        if manner == Manner::Named && !drawing.shape.bears_apart(&state, &after) {
+            named = drawn.len();
+        }
         state = after;
         next = at + 1;
+    }
+    for (i, (event, mut fault_at)) in drawn.into_iter().enumerate() {
+        // Without a role a pattern may be met by a node of another group, which bears something else.
+        let of_any_group = trace.role(event).is_none() && drawing.shape.groups.len() > 1;
+        let node = trace.nodes.get(usize::from(event.node));
+        if let At::Pattern(pattern) = &mut fault_at.at
+            && manner != Manner::Baseline
+            && (i < named || of_any_group)
+        {
+            // What it serves as by then is the run's to say.
+            (pattern.node, pattern.role) = (node.cloned(), None);
+        }
+        sequence.faults.push(fault_at);
     }
 }
 
@@ -138,7 +169,7 @@ fn one(
     state: &ClusterState,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
-) -> Option<(usize, warren_model::FaultAt, ClusterState)> {
+) -> Option<(usize, FaultAt, ClusterState)> {
     let mut kinds: Vec<FaultKind> = Vec::new();
     let set = drawing.faults;
     if set.crash {
@@ -169,7 +200,7 @@ fn one(
             let mut draw = XoRand::new(rand.next());
             for (at, e) in points.iter().enumerate().skip(from) {
                 if let Some((fault, after)) = fault(trace, e, kind, form, state, drawing, &mut draw)
-                    && (manner == Manner::Baseline || drawing.shape.bears_apart(state, &after))
+                    && (manner != Manner::Sure || drawing.shape.bears_apart(state, &after))
                 {
                     allowed.push((at, fault, after));
                 }
@@ -181,7 +212,7 @@ fn one(
         let all = allowed.len() as u64;
         let draws = match manner {
             Manner::Baseline => 1,
-            Manner::Tail => left.max(1),
+            Manner::Sure | Manner::Named => left.max(1),
         };
         let pick = (0..draws).map(|_| below(rand, all)).min();
         let pick = pick.unwrap_or(0) as usize;
@@ -189,7 +220,7 @@ fn one(
         let pattern = pattern(trace, points, from, at);
         return Some((
             at,
-            warren_model::FaultAt {
+            FaultAt {
                 at: At::Pattern(pattern),
                 fault,
             },

@@ -311,8 +311,8 @@ fn a_tail_has_room_or_is_none() {
         *lengths.entry(s.faults.len()).or_insert(0u32) += 1;
         last = Some(s);
     }
-    // Of the same points, more come than of a whole sequence of the baseline's; and where another node of the role comes first than in the
-    // trace, the constraints let it.
+    // Of the same points, more come than of a whole sequence of the baseline's; and few end by the constraints: of three in four the constraints let
+    // whoever comes have them, of the others nodes are named where that matters, as for a crash beside a cut.
     let (mut baseline, mut tails, mut refused) = ([0, 0], [0, 0], [0, 0]);
     let done = |s: &FaultSequence, refused: &mut u32| {
         let record = sim.run(s).record;
@@ -335,7 +335,24 @@ fn a_tail_has_room_or_is_none() {
         tails = [tails[0] + t.faults.len(), tails[1] + done(&t, of_t)];
     }
     println!("baseline {baseline:?}, tails {tails:?}, refused {refused:?}");
-    assert!(refused[0] > 10 && refused[1] == 0, "{refused:?}");
+    assert!(
+        refused[0] > 10 && refused[1] * 5 < refused[0],
+        "{refused:?}"
+    );
+    let beside_a_cut = |s: &FaultSequence| {
+        let mut open = false;
+        s.faults.iter().any(|f| {
+            match f.fault {
+                Fault::PartitionStart { .. } => open = true,
+                Fault::PartitionStop => open = false,
+                _ => {}
+            }
+            let named = matches!(&f.at, At::Pattern(p) if p.node.is_some());
+            open && named && matches!(f.fault, Fault::Crash { .. })
+        })
+    };
+    let mut drawn = (0..200).filter_map(|_| random_points::tail(&seed(&root), &d, &mut rand));
+    assert!(drawn.any(|s| beside_a_cut(&s)));
     assert!(
         tails[1] * baseline[0] > baseline[1] * tails[0],
         "{tails:?} {baseline:?}"
