@@ -335,7 +335,7 @@ fn a_set_up_that_fails_ends_the_run() {
     std::fs::write(&java, text.replace(begins, &format!("{begins}\n{each}"))).unwrap();
     let seed = dir.path().join("start.toml");
     let text = "version = 1\ntarget = \"canary\"\nstart = \"cold\"\n\
-        [[fault]]\nkind = \"crash\"\nstyle = \"process\"\n[fault.at]\nkind = \"create\"\nn = 1\nphase = \"start\"\n\
+        [[fault]]\nkind = \"crash\"\nstyle = \"process\"\n[fault.at]\nnode = \"c1\"\nkind = \"create\"\nn = 1\nphase = \"start\"\n\
         [[fault]]\nkind = \"reboot\"\n[fault.at]\nnode = \"c3\"\nkind = \"force\"\nn = 3\nphase = \"test\"\n";
     std::fs::write(&seed, text).unwrap();
     let (targets, seed) = (targets.display().to_string(), seed.display().to_string());
