@@ -7,7 +7,7 @@
     tests/snapshots.py prefix TARGET [--runs 60] [--count 50] [--seed 1] [--keep DIR]
         the same, once with all faults in one run and once from a prefix snapshot (after the faults before its first reboot, at most all but the last)
     tests/snapshots.py restores TARGET [--count 1000]
-        so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, and the time of a restore
+        so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, disk, and the time of a restore
 
 Exit 0 when what docs/snapshots.md promises holds, else 1. Kills nothing it did not start."""
 import argparse, collections, glob, os, re, shutil, subprocess, sys, tempfile, time
@@ -100,6 +100,7 @@ def left():
     """What a leak would show in."""
     def count(command):
         return len(subprocess.run(command, shell=True, capture_output=True, text=True).stdout.split("\n")) - 1
+    cache = os.environ.get("WARREN_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "warren")
     free = [l for l in open("/proc/meminfo") if l.startswith("MemAvailable")][0].split()[1]
     return {
         "processes": count("ps --ppid 2 -p 2 --deselect -o pid="),  # without those of the kernel
@@ -107,7 +108,10 @@ def left():
         "namespaces": count("lsns -n -o NS 2>/dev/null"),
         "SysV segments": count("ipcs -m | tail -n +4 | grep ."),
         "/dev/shm files": count("ls /dev/shm"),
+        "files in the cache": count(f"find '{cache}' -type f"),
+        "files in the temporary folder": count(f"ls -A '{tempfile.gettempdir()}'"),
         "MiB free": int(free) // 1024,
+        "MiB of disk free": shutil.disk_usage(tempfile.gettempdir()).free >> 20,
     }
 
 
@@ -136,7 +140,7 @@ def restores(args):
         print(f"{len(times)} runs, exit {child.returncode}; slot and restore: first tenth {first} ms, last tenth {last} ms (medians)")
         for key in before:
             print(f"  {key}: before {before[key]}, after 10 runs {during and during[key]}, at the end {after[key]}")
-        leaks = [k for k in before if k != "MiB free" and after[k] > before[k]]
+        leaks = [k for k in before if not k.startswith("MiB") and after[k] > before[k]]
         print("leaked: " + ", ".join(leaks) if leaks else "nothing leaked")
         return len(times) == args.count and child.returncode == 0 and not leaks and last <= 1.5 * first
 

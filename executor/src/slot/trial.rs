@@ -13,11 +13,14 @@ use super::{AtDump, Level, Slot, SlotConfig, SpawnSpec};
 /// # Errors
 /// The reason, for people.
 pub fn try_snapshot(exe: &Path, criu: &[String]) -> Result<Duration, String> {
-    let images = tempfile::tempdir().map_err(|e| format!("making a folder for images: {e}"))?;
     let mut config = SlotConfig::new(exe, Level::Root);
     config.try_cuts = false;
     config.clock_offset = Some(0);
-    config.images = Some(images.path().to_owned());
+    // The images lie in the memory of a slot, as those of a campaign do: gone with us, and no folder of the machine is needed.
+    let keeper = Slot::open(&config).map_err(|e| e.to_string())?;
+    let images = keeper.root().join("img");
+    std::fs::create_dir(&images).map_err(|e| format!("making a folder for images: {e}"))?;
+    config.images = Some(images);
     let slot = Slot::open(&config).map_err(|e| e.to_string())?;
     let spec = SpawnSpec {
         name: "trial".into(),

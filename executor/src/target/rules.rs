@@ -5,6 +5,7 @@ use super::section::{Section, TargetError};
 use warren_model::{ExitRule, LogRule};
 
 /// `[log]`.
+#[derive(Default)]
 pub(super) struct LogSection {
     /// The node's own logs, relative to its folder.
     pub files: Vec<String>,
@@ -33,12 +34,7 @@ pub(super) fn exits(top: &mut Section<'_>) -> Result<Vec<ExitRule>, TargetError>
 
 /// `[log]`; where there is none, standard output is the log and no line is fatal.
 pub(super) fn log(top: &mut Section<'_>) -> Result<LogSection, TargetError> {
-    let mut log = LogSection {
-        files: Vec::new(),
-        fatal: Vec::new(),
-        legal: Vec::new(),
-        ignore: Vec::new(),
-    };
+    let mut log = LogSection::default();
     if let Some(mut s) = top.opt_table("log")? {
         log.files = s.strings("files")?;
         log.fatal = s.regexes("fatal_log")?;

@@ -2,6 +2,7 @@
 //!
 //! Each test takes the one cluster lock (`warren_tests::cluster`), so they run one after another however many threads.
 
+mod broken_snapshot;
 mod canary;
 mod compare;
 mod kill;

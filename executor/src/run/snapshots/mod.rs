@@ -69,6 +69,11 @@ impl Snapshot {
         place_of(&self.folder)
     }
 
+    /// Young enough for the clocks of what it restores.
+    fn is_fresh(&self) -> bool {
+        self.made.elapsed() < MAX_AGE
+    }
+
     pub fn has_worked(&self) {
         self.worked.store(true, Ordering::Relaxed);
     }
@@ -147,7 +152,7 @@ impl Snapshots {
         self.prefixes.tidy();
         if let Some(snapshot) = self.held.get(&number).cloned() {
             self.take_in(number, &snapshot);
-            if snapshot.made.elapsed() < MAX_AGE {
+            if snapshot.is_fresh() {
                 return Ok(Ok(snapshot));
             }
             self.held.remove(&number);
@@ -328,6 +333,46 @@ fn blank(page: &str) -> Option<Range<u64>> {
 mod tests {
     use super::*;
 
+    fn snapshot(made: Instant) -> Snapshot {
+        Snapshot {
+            criu: Vec::new(),
+            folder: PathBuf::new(),
+            images: BTreeMap::new(),
+            launcher: 0,
+            processes: Vec::new(),
+            nodes: Vec::new(),
+            dumped_ns: 0,
+            made,
+            worked: AtomicBool::new(false),
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_made_anew_after_ten_minutes() {
+        let ago = |s| Instant::now().checked_sub(Duration::from_secs(s)).unwrap();
+        assert!(snapshot(ago(599)).is_fresh());
+        assert!(!snapshot(ago(600)).is_fresh());
+    }
+
+    #[test]
+    fn images_are_whole_with_all_their_bytes_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("pages-1.img");
+        std::fs::write(&image, b"0123456789").unwrap();
+        std::fs::write(dir.path().join("core-1.img"), b"").unwrap();
+        let images = sizes(dir.path()).unwrap();
+        assert_eq!(whole(dir.path(), &images), Ok(()));
+        // What was not there at the dump: CRIU reads only what the dump names.
+        std::fs::write(dir.path().join("stats-restore"), b"1").unwrap();
+        assert_eq!(whole(dir.path(), &images), Ok(()));
+        std::fs::write(&image, b"01234").unwrap();
+        let why = "image pages-1.img of 10 bytes has 5";
+        assert_eq!(whole(dir.path(), &images), Err(why.into()));
+        std::fs::remove_file(&image).unwrap();
+        let why = "image pages-1.img of 10 bytes is gone";
+        assert_eq!(whole(dir.path(), &images), Err(why.into()));
+    }
+
     #[test]
     fn a_number_that_fails_again_and_again_is_left_alone_and_no_other() {
         let mut s = Snapshots::default();
@@ -344,17 +389,7 @@ mod tests {
         assert_eq!(paused(&s, 1), None, "after the pause it is tried again");
         s.failed(1, "c");
         assert_eq!(paused(&s, 1).as_deref(), Some("c"), "and left alone again");
-        let of_1 = Snapshot {
-            criu: Vec::new(),
-            folder: PathBuf::new(),
-            images: BTreeMap::new(),
-            launcher: 0,
-            processes: Vec::new(),
-            nodes: Vec::new(),
-            dumped_ns: 0,
-            made: Instant::now(),
-            worked: AtomicBool::new(false),
-        };
+        let of_1 = snapshot(Instant::now());
         s.take_in(1, &of_1);
         assert_eq!(paused(&s, 1).as_deref(), Some("c"), "made is not restored");
         of_1.has_worked();

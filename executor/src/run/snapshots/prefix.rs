@@ -8,7 +8,7 @@ use super::super::flow::Flow;
 use super::super::midway::{Midway, up_to};
 use super::super::options::{PrefixUse, RunError, RunOptions};
 use super::super::{Runner, Start};
-use super::{MAX_AGE, MAX_FAILURES, PAUSE, Snapshot, Then, make, restore};
+use super::{MAX_FAILURES, PAUSE, Snapshot, Then, make, restore};
 use crate::link::NodePage;
 use crate::slot::{CutRules, Process, Slot};
 use std::collections::BTreeMap;
@@ -84,6 +84,17 @@ enum Answer {
     None,
 }
 
+/// Whose turn it is to make a prefix that is not there.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    /// The caller's, who must say what became of it. It failed so often in a row.
+    Ours(u32),
+    /// Another run makes it, or has made it by now.
+    Another,
+    /// It has failed too often in a row to be tried now.
+    Nobody,
+}
+
 /// The prefixes of one runner, the one used last at the end.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Prefixes(Vec<(Key, State)>);
@@ -108,26 +119,19 @@ impl Prefixes {
         }
     }
 
-    /// It has failed too often in a row to be tried now.
-    fn is_left_alone(&self, key: &Key) -> bool {
-        let mut states = self.0.iter().filter(|(k, _)| k == key);
-        states.any(|(_, s)| matches!(s, State::Failed(..)))
-    }
-
-    /// If the caller is to make it now: how often in a row that has failed. It must say what became of it.
-    fn begin_to_make(&mut self, key: &Key) -> Option<u32> {
+    /// The caller is to make it now, if nobody does and it may be tried.
+    fn begin_to_make(&mut self, key: &Key) -> Turn {
         let failures = match self.0.iter().find(|(k, _)| k == key) {
             None => 0,
-            Some((_, State::Making)) => return None,
-            Some((_, State::There(p, _))) if p.may_serve() => return None,
-            Some((_, State::There(_, n))) => *n,
+            Some((_, State::Making)) => return Turn::Another,
+            Some((_, State::There(p, _))) if p.may_serve() => return Turn::Another,
             Some((_, State::Failed(n, last))) if *n >= MAX_FAILURES && last.elapsed() < PAUSE => {
-                return None;
+                return Turn::Nobody;
             }
-            Some((_, State::Failed(n, _))) => *n,
+            Some((_, State::There(_, n) | State::Failed(n, _))) => *n,
         };
         self.set(key, State::Making);
-        Some(failures)
+        Turn::Ours(failures)
     }
 
     fn made(&mut self, key: &Key, prefix: Prefix, failures: u32) -> Arc<Prefix> {
@@ -212,7 +216,7 @@ impl Drop for Making<'_> {
 
 impl Prefix {
     fn may_serve(&self) -> bool {
-        self.snapshot.made.elapsed() < MAX_AGE && self.served.load(Ordering::Relaxed) < MAX_SERVED
+        self.snapshot.is_fresh() && self.served.load(Ordering::Relaxed) < MAX_SERVED
     }
 
     /// Who was counted began no run from it.
@@ -338,12 +342,10 @@ fn make_for(runner: &Runner, key: &Key, sequence: &FaultSequence, options: &RunO
     if let Some(why) = super::too_little(super::free_memory()) {
         return Made::Not(why);
     }
-    let Some(failures) = all.prefixes.begin_to_make(key) else {
-        return if all.prefixes.is_left_alone(key) {
-            Made::Nothing
-        } else {
-            Made::ByAnother
-        };
+    let failures = match all.prefixes.begin_to_make(key) {
+        Turn::Ours(failures) => failures,
+        Turn::Another => return Made::ByAnother,
+        Turn::Nobody => return Made::Nothing,
     };
     let folder = all.new_folder(runner, &format!("{}-prefix", key.number));
     drop(all);
@@ -481,19 +483,27 @@ mod tests {
         let mut all = Prefixes::default();
         let key = Key::of(1, &sequence(&["a", "b"])).unwrap();
         assert!(matches!(all.get(&key), Answer::None));
-        assert_eq!(all.begin_to_make(&key), Some(0));
+        assert_eq!(all.begin_to_make(&key), Turn::Ours(0));
         assert!(matches!(all.get(&key), Answer::Making));
-        assert_eq!(all.begin_to_make(&key), None, "another run makes it");
+        assert_eq!(
+            all.begin_to_make(&key),
+            Turn::Another,
+            "another run makes it"
+        );
         all.set(&key, State::Failed(1, Instant::now()));
         assert!(matches!(all.get(&key), Answer::None));
-        assert_eq!(all.begin_to_make(&key), Some(1), "once more");
+        assert_eq!(all.begin_to_make(&key), Turn::Ours(1), "once more");
         all.set(&key, State::Failed(2, Instant::now()));
-        assert_eq!(all.begin_to_make(&key), None, "left alone");
+        assert_eq!(all.begin_to_make(&key), Turn::Nobody, "left alone");
         let other = Key::of(2, &sequence(&["a", "b"])).unwrap();
-        assert_eq!(all.begin_to_make(&other), Some(0), "which is only its own");
+        assert_eq!(
+            all.begin_to_make(&other),
+            Turn::Ours(0),
+            "which is only its own"
+        );
         let long_ago = Instant::now().checked_sub(PAUSE).unwrap();
         all.set(&key, State::Failed(2, long_ago));
-        assert_eq!(all.begin_to_make(&key), Some(2), "after the pause");
+        assert_eq!(all.begin_to_make(&key), Turn::Ours(2), "after the pause");
         all.set(&key, State::Failed(3, long_ago));
         all.tidy();
         assert_eq!(all.0.len(), 1, "and forgotten when nobody asks");
