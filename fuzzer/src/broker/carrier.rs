@@ -21,6 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Of our messages.
@@ -39,7 +40,7 @@ const LAST: Duration = Duration::from_secs(8);
 const PROBE: Duration = Duration::from_secs(30);
 /// How long a broker may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// LLMP keeps every page for those that join later: after so many bytes a broker begins anew.
+/// LLMP keeps every page for those that join later: after so many bytes, whoever wrote them, a broker begins anew.
 const PAGES: usize = 64 << 20;
 /// Largest hello of an LLMP broker: its page's description and a host name.
 const HELLO_MAX: u32 = 4096;
@@ -89,7 +90,15 @@ struct Post {
     key: u64,
     me: u64,
     seen: BTreeMap<u64, u64>,
-    to: Sender<(ClientId, Result<Letter, Wrong>)>,
+    to: Sender<Came>,
+}
+
+/// What came.
+struct Came {
+    client: ClientId,
+    letter: Result<Letter, Wrong>,
+    /// Bytes of it that go on LLMP's pages, for it is passed on.
+    passed: usize,
 }
 
 impl<SHM, SP> LlmpHook<SHM, SP> for Post {
@@ -114,12 +123,17 @@ impl<SHM, SP> LlmpHook<SHM, SP> for Post {
         if let (Ok(l), true) = (&letter, pass) {
             self.seen.insert(l.origin, l.serial);
         }
-        let ours = letter.as_ref().is_ok_and(|l| l.key == self.key);
+        let on = pass && letter.as_ref().is_ok_and(|l| l.key == self.key);
         if pass || letter.is_err() {
+            let passed = if on { bytes.len() } else { 0 };
             // The receiver lives as long as the broker.
-            let _ = self.to.send((client, letter));
+            let _ = self.to.send(Came {
+                client,
+                letter,
+                passed,
+            });
         }
-        Ok(if pass && ours {
+        Ok(if on {
             LlmpMsgHookResult::ForwardToClients
         } else {
             LlmpMsgHookResult::Handled
@@ -143,27 +157,20 @@ struct Carrier<'a> {
     key: u64,
     me: u64,
     serial: u64,
-    /// Bytes on LLMP's pages, about.
+    /// Bytes on LLMP's pages, about: letters of its own, and those that it passes on.
     bytes: usize,
     peers: BTreeMap<u64, Peer>,
-    from: Receiver<(ClientId, Result<Letter, Wrong>)>,
+    from: Receiver<Came>,
     /// The remote broker's number here, and when it said something last.
     remote: Option<(ClientId, Instant)>,
     say: &'a mut dyn FnMut(String),
 }
 
-/// Carries until `ending` is set, and then until the others have all, or 8 s. `say`: a line for the user, `alive`: called every other
-/// second.
-///
-/// # Errors
-/// [`BrokerError`]; `Anew` is none.
-pub fn run(
-    config: &Config,
-    ending: &AtomicBool,
-    say: &mut dyn FnMut(String),
-    alive: &mut dyn FnMut(),
-) -> Result<(), BrokerError> {
-    let _lock = lock(&config.out)?;
+/// Makes it, joins and listens; with it, the listener's thread and where that listens.
+fn open<'a>(
+    config: &'a Config,
+    say: &'a mut dyn FnMut(String),
+) -> Result<(Carrier<'a>, JoinHandle<()>, SocketAddr), BrokerError> {
     let mut provider = StdShMemProvider::new().map_err(llmp("asking for shared memory"))?;
     let (to, from) = channel();
     let (key, me) = (wire::key(&config.identity), origin());
@@ -197,7 +204,7 @@ pub fn run(
         .launch_listener(Listener::Tcp(listener))
         .map_err(llmp("starting the listener"))?;
     say(format!("listens on {at}"));
-    let mut carrier = Carrier {
+    let carrier = Carrier {
         broker,
         shelf: Shelf::new(&config.out),
         config,
@@ -210,6 +217,22 @@ pub fn run(
         remote,
         say,
     };
+    Ok((carrier, listens, at))
+}
+
+/// Carries until `ending` is set, and then until the others have all, or 8 s. `say`: a line for the user, `alive`: called every other
+/// second.
+///
+/// # Errors
+/// [`BrokerError`]; `Anew` is none.
+pub fn run(
+    config: &Config,
+    ending: &AtomicBool,
+    say: &mut dyn FnMut(String),
+    alive: &mut dyn FnMut(),
+) -> Result<(), BrokerError> {
+    let _lock = lock(&config.out)?;
+    let (mut carrier, listens, at) = open(config, say)?;
     let mut hello: Option<Instant> = None;
     let mut ends: Option<Instant> = None;
     let began = Instant::now();
@@ -259,13 +282,14 @@ impl Carrier<'_> {
     /// Takes in what has come.
     fn turn(&mut self) -> Result<(), BrokerError> {
         self.broker.broker_once().map_err(llmp("passing on"))?;
-        while let Ok((client, letter)) = self.from.try_recv() {
+        while let Ok(came) = self.from.try_recv() {
+            self.bytes += came.passed;
             if let Some((remote, heard)) = &mut self.remote
-                && *remote == client
+                && *remote == came.client
             {
                 *heard = Instant::now();
             }
-            match letter {
+            match came.letter {
                 Ok(letter) => self.read(letter)?,
                 Err(Wrong::Version(v)) => (self.say)(format!(
                     "a broker of another Warren is refused: its letters have version {v}, this one reads {}",
@@ -484,4 +508,81 @@ fn lock(out: &Path) -> Result<std::fs::File, BrokerError> {
     let file = std::fs::File::create(out.join(".broker")).map_err(wrong)?;
     file.try_lock().map_err(|e| wrong(e.into()))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libafl_bolts::llmp::LlmpClient;
+
+    /// Of whoever wrote a letter, or passed it on.
+    type Client = LlmpClient<StdShMem, StdShMemProvider>;
+
+    fn client(at: SocketAddr) -> Client {
+        LlmpClient::create_attach_to_tcp(StdShMemProvider::new().unwrap(), at.port()).unwrap()
+    }
+
+    fn letter(key: u64, origin: u64, serial: u64) -> Vec<u8> {
+        let lines = wire::Lines {
+            name: format!("of-{origin}"),
+            first: 1,
+            at: 5,
+            bytes: vec![7; 10_000],
+        };
+        let body = Body::Lines(lines);
+        Letter {
+            key,
+            origin,
+            serial,
+            body,
+        }
+        .to_bytes()
+    }
+
+    /// A hub of three: whoever joins late gets all that LLMP's pages hold, so that is what they hold.
+    #[test]
+    fn what_a_broker_passes_on_counts_as_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            out: dir.path().to_owned(),
+            identity: Identity::new([("target", "toy".into())]),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            remote: None,
+        };
+        let mut say = |_| ();
+        let (mut hub, _listens, at) = open(&config, &mut say).unwrap();
+        let (key, mut others) = (hub.key, [client(at), client(at)]);
+        hub.hello().unwrap();
+        let own = hub.bytes;
+        assert!(own > 0);
+        for (origin, other) in (2..).zip(&mut others) {
+            for serial in 1..=3 {
+                let letter = letter(key, origin, serial);
+                other.send_buf(TAG, &letter).unwrap();
+            }
+            // Come round a ring, of another campaign, noise: not passed on.
+            other.send_buf(TAG, &letter(key, origin, 2)).unwrap();
+            other
+                .send_buf(TAG, &letter(key ^ 1, origin + 10, 1))
+                .unwrap();
+            other.send_buf(TAG, b"noise").unwrap();
+        }
+        for _ in 0..3 {
+            hub.turn().unwrap();
+        }
+        let mut late = client(at);
+        let mut there = 0;
+        while let Some((_, TAG, bytes)) = late.recv_buf().unwrap() {
+            there += bytes.len();
+        }
+        assert!(there > own + 60_000, "{there}");
+        assert_eq!(hub.bytes, there);
+        // And so others' letters, too, make it begin anew.
+        hub.bytes = PAGES;
+        hub.anew(Instant::now()).unwrap();
+        others[0].send_buf(TAG, &letter(key, 2, 4)).unwrap();
+        hub.turn().unwrap();
+        let ended = hub.anew(Instant::now());
+        assert!(matches!(ended, Err(BrokerError::Anew(_))), "{ended:?}");
+    }
 }

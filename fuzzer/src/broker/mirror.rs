@@ -1,8 +1,8 @@
 //! An output folder as brokers see it: what the others lack of the instances that live here, and the folders in which their instances are
 //! mirrored, for [`crate::fuzz`] to hear like any other instance's. Called by the carrier; knows nothing of LLMP.
 //!
-//! A mirror holds sync.jsonl, runs/, crashes/ and hangs/ of one instance of another machine, and a file that marks it. It refuses to touch
-//! a folder without that mark, and every name that is not what an instance would give.
+//! A mirror holds sync.jsonl, runs/, crashes/ and hangs/ of one instance of another machine, and a file that marks it, from the first moment
+//! on. It refuses to touch a folder without that mark, unless it is empty, and every name that is not what an instance would give.
 
 use super::wire::{Body, File, Have, Lines, Pile, Sub};
 use crate::campaign::EntryName;
@@ -17,6 +17,8 @@ use warren_model::ids::fnv1a;
 
 /// Marks a folder as a mirror of another machine's instance.
 pub const MARK: &str = "mirror";
+/// A mirror that is being made, in the output folder; no instance has such a name.
+const NEW: &str = ".broker.new";
 /// Bytes of sync.jsonl in a letter.
 const PIECE: usize = 64 << 10;
 /// Bytes that one hello is answered with, a little more or less.
@@ -185,13 +187,14 @@ impl Shelf {
         })
     }
 
-    /// The folder of a mirror.
+    /// The folder of a mirror, or where one may be made: a killed broker or campaign may have left an empty folder there.
     fn root(&self, name: &str) -> Result<PathBuf, MirrorError> {
         if !is_instance_name(name) {
             return Err(MirrorError::Name(name.to_owned()));
         }
         let root = self.out.join(name);
-        if root.exists() && !root.join(MARK).exists() {
+        let empty = || fs::read_dir(&root).is_ok_and(|mut entries| entries.next().is_none());
+        if root.exists() && !root.join(MARK).exists() && !empty() {
             return Err(MirrorError::TwoOfAName(name.to_owned()));
         }
         Ok(root)
@@ -291,6 +294,23 @@ fn have(root: &Path) -> std::io::Result<Have> {
     })
 }
 
+/// Makes a mirror with its mark and first lines. The rename puts it in its place whole, and fails where there is anything but an empty folder,
+/// even if that came a moment ago.
+fn make(root: &Path, lines: &[u8]) -> std::io::Result<()> {
+    let new = root.with_file_name(NEW);
+    if new.exists() {
+        // Of a broker that was killed: only one at a time has the output folder.
+        fs::remove_dir_all(&new)?;
+    }
+    fs::create_dir_all(&new)?;
+    fs::write(
+        new.join(MARK),
+        "written by `warren fuzz` with a broker: an instance of another machine\n",
+    )?;
+    fs::write(sync_file::path(&new), lines)?;
+    fs::rename(&new, root)
+}
+
 fn take_lines(root: &Path, l: &Lines) -> std::io::Result<()> {
     let path = sync_file::path(root);
     let known = if path.exists() { first(root)? } else { None };
@@ -300,17 +320,15 @@ fn take_lines(root: &Path, l: &Lines) -> std::io::Result<()> {
         if !begins {
             return Ok(());
         }
+        if !root.join(MARK).exists() {
+            return make(root, &l.bytes);
+        }
         for sub in Sub::ALL {
             let folder = root.join(sub.folder());
             if folder.exists() {
                 fs::remove_dir_all(&folder)?;
             }
         }
-        fs::create_dir_all(root)?;
-        fs::write(
-            root.join(MARK),
-            "written by `warren fuzz` with a broker: an instance of another machine\n",
-        )?;
         return write_whole(&path, &l.bytes).map_err(std::io::Error::other);
     }
     let mut file = fs::File::options().read(true).write(true).open(&path)?;
@@ -339,7 +357,7 @@ fn take_lines(root: &Path, l: &Lines) -> std::io::Result<()> {
 }
 
 fn take_file(root: &Path, f: &File) -> std::io::Result<()> {
-    if !root.exists() || first(root)? != Some(f.first) {
+    if !sync_file::path(root).exists() || first(root)? != Some(f.first) {
         return Ok(());
     }
     let folder = root.join(f.sub.folder());
@@ -368,190 +386,4 @@ fn take_file(root: &Path, f: &File) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn put(out: &Path, name: &str, text: &str) {
-        fs::create_dir_all(out.join(name)).unwrap();
-        fs::write(out.join(name).join("sync.jsonl"), text).unwrap();
-    }
-
-    fn text(out: &Path, name: &str) -> String {
-        fs::read_to_string(out.join(name).join("sync.jsonl")).unwrap()
-    }
-
-    /// Hellos and answers until nothing is lacking; answers how many letters it took.
-    fn exchange(from: &Shelf, to: &Shelf) -> usize {
-        let mut letters = 0;
-        for _ in 0..100 {
-            let have = to.have();
-            let bodies: Vec<Body> = from
-                .own()
-                .iter()
-                .flat_map(|n| {
-                    from.lacks(n, have.get(n).copied().unwrap_or_default())
-                        .unwrap()
-                })
-                .collect();
-            if bodies.is_empty() {
-                return letters;
-            }
-            letters += bodies.len();
-            for body in &bodies {
-                to.take(body).unwrap();
-            }
-        }
-        panic!("it never ends");
-    }
-
-    fn two() -> (tempfile::TempDir, Shelf, Shelf) {
-        let dir = tempfile::tempdir().unwrap();
-        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
-        fs::create_dir_all(&a).unwrap();
-        fs::create_dir_all(&b).unwrap();
-        let (a, b) = (Shelf::new(&a), Shelf::new(&b));
-        (dir, a, b)
-    }
-
-    #[test]
-    fn a_mirror_follows_its_instance() {
-        let (_dir, a, b) = two();
-        let end = "end\n";
-        // Each is what the instance's file holds then: it grows, ends, goes on, is half written, begins anew.
-        for now in [
-            "begin 1\n".to_owned(),
-            "begin 1\ntold\n".to_owned(),
-            format!("begin 1\ntold\n{end}"),
-            "begin 1\ntold\nbegin again and on\nto".to_owned(),
-            "begin 1\ntold\nbegin again and on\ntold 2\n".to_owned(),
-            format!("begin 1\n{}", "more\n".repeat(100_000)),
-            "begin 2\n".to_owned(),
-        ] {
-            put(&a.out, "main", &now);
-            exchange(&a, &b);
-            assert_eq!(text(&b.out, "main"), now);
-            assert_eq!(exchange(&a, &b), 0);
-        }
-        // A mirror is nobody's own: it is not told again.
-        assert!(b.own().is_empty() && a.have().is_empty());
-        assert_eq!(a.own(), ["main"]);
-    }
-
-    #[test]
-    fn files_come_in_their_order_and_not_twice() {
-        let (_dir, a, b) = two();
-        put(&a.out, "main", "begin 1\n");
-        let write = |sub: &str, name: &str, bytes: &[u8]| {
-            let folder = a.out.join("main").join(sub);
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join(name), bytes).unwrap();
-        };
-        write("runs", "000000.run", b"root");
-        write("runs", "000001.run", &vec![7; 300_000]);
-        write("runs", ".000002.run.1.2", b"half");
-        write("crashes", "README.txt", b"no");
-        write(
-            "crashes",
-            "id:000000,src:000001,time:1,execs:1,op:crash,bug:aa",
-            b"x",
-        );
-        assert_eq!(exchange(&a, &b), 4);
-        write("runs", "000002.run", &vec![0; 9 << 20]);
-        write("runs", "000003.run", b"after");
-        write(
-            "hangs",
-            "id:000000,src:000001,time:1,execs:1,op:crash,bug:bb",
-            b"y",
-        );
-        assert_eq!(exchange(&a, &b), 3);
-        let there = |sub: Sub| files(&b.out.join("main").join(sub.folder()), sub);
-        assert_eq!(there(Sub::Runs).len(), 4);
-        assert_eq!((there(Sub::Crashes).len(), there(Sub::Hangs).len()), (1, 1));
-        let read = |name: &str| fs::read(b.out.join("main/runs").join(name)).unwrap().len();
-        assert_eq!((read("000001.run"), read("000002.run")), (300_000, 0));
-        // A kill took the last run back, and another one has its number, or none has.
-        write("runs", "000003.run", b"another");
-        assert_eq!(exchange(&a, &b), 1);
-        assert_eq!(read("000003.run"), 7);
-        fs::remove_file(a.out.join("main/runs/000003.run")).unwrap();
-        assert_eq!(exchange(&a, &b), 1);
-        assert_eq!(files(&b.out.join("main/runs"), Sub::Runs).len(), 3);
-        // Another campaign of the name has none of them.
-        put(&a.out, "main", "begin 2\n");
-        fs::remove_dir_all(a.out.join("main/runs")).unwrap();
-        fs::remove_dir_all(a.out.join("main/crashes")).unwrap();
-        fs::remove_dir_all(a.out.join("main/hangs")).unwrap();
-        exchange(&a, &b);
-        assert!(there(Sub::Runs).is_empty() && there(Sub::Crashes).is_empty());
-    }
-
-    #[test]
-    fn lost_letters_are_asked_for_again_and_late_ones_do_no_harm() {
-        let (_dir, a, b) = two();
-        put(
-            &a.out,
-            "main",
-            &format!("begin 1\n{}", "line\n".repeat(60_000)),
-        );
-        let all = a.lacks("main", Have::default()).unwrap();
-        assert!(all.len() >= 4);
-        // Only the last arrives; then the first; then all, backwards.
-        b.take(all.last().unwrap()).unwrap();
-        assert!(b.have().is_empty());
-        b.take(&all[0]).unwrap();
-        for body in all.iter().rev() {
-            b.take(body).unwrap();
-        }
-        assert_eq!(text(&b.out, "main").len(), 2 * PIECE);
-        exchange(&a, &b);
-        for body in &all {
-            b.take(body).unwrap();
-        }
-        assert_eq!(text(&b.out, "main"), text(&a.out, "main"));
-    }
-
-    #[test]
-    fn what_lives_here_and_bad_names_are_left_alone() {
-        let (dir, a, b) = two();
-        put(&a.out, "main", "begin 1\n");
-        put(&b.out, "main", "begin 9\n");
-        let body = a.lacks("main", Have::default()).unwrap().remove(0);
-        let e = b.take(&body).unwrap_err().to_string();
-        assert!(e.contains("its own name"), "{e}");
-        assert_eq!(text(&b.out, "main"), "begin 9\n");
-        let lines = |name: &str| {
-            Body::Lines(Lines {
-                name: name.into(),
-                first: fnv1a(b"x\n"),
-                at: 0,
-                bytes: b"x\n".to_vec(),
-            })
-        };
-        for name in ["..", "", "a/b", "../c", ".hidden", "-x"] {
-            assert!(
-                matches!(b.take(&lines(name)), Err(MirrorError::Name(_))),
-                "{name}"
-            );
-        }
-        b.take(&lines("fine")).unwrap();
-        for (sub, file) in [
-            (Sub::Runs, "../../../x.run"),
-            (Sub::Runs, ".run"),
-            (Sub::Runs, "000001"),
-            (Sub::Crashes, "id:000000,src:000001,op:../../x"),
-            (Sub::Crashes, "README.txt"),
-        ] {
-            let body = Body::File(File {
-                name: "fine".into(),
-                first: fnv1a(b"x\n"),
-                sub,
-                index: 0,
-                of: 1,
-                file: file.into(),
-                bytes: Vec::new(),
-            });
-            assert!(matches!(b.take(&body), Err(MirrorError::Name(_))), "{file}");
-        }
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
-    }
-}
+mod tests;
