@@ -21,6 +21,11 @@ pub struct Folder {
 /// The flag of `replay` and `tmin` for failures that only the restart of all nodes may show.
 pub const DURABLE: &str = "--durable";
 
+/// Stories of failures that did not show again, in an instance's folder.
+pub const UNCONFIRMED: &str = "unconfirmed";
+/// So many stay: each has the nodes' logs, some MB.
+const MOST_UNCONFIRMED: usize = 100;
+
 /// Flags whose value is a path.
 const PATHS: [&str; 3] = ["--targets", "--java", "-x"];
 
@@ -130,6 +135,37 @@ impl Folder {
     #[must_use]
     pub fn finding(&self, number: u64) -> PathBuf {
         self.root.join("findings").join(format!("{number:06}"))
+    }
+
+    /// `unconfirmed/<run>-<signature>/`.
+    #[must_use]
+    pub fn unconfirmed(&self, run: u64, signature: &str) -> PathBuf {
+        self.root
+            .join(UNCONFIRMED)
+            .join(format!("{run:06}-{signature}"))
+    }
+
+    /// Of the stories of failures that did not show again the newest stay.
+    ///
+    /// # Errors
+    /// A folder that cannot be read or removed.
+    pub fn prune_unconfirmed(&self) -> Result<(), FuzzError> {
+        let root = self.root.join(UNCONFIRMED);
+        let entries = fs::read_dir(&root).map_err(io("listing", &root))?;
+        let run = |path: &Path| -> Option<u64> {
+            let name = path.file_name()?.to_str()?;
+            name.split_once('-')?.0.parse().ok()
+        };
+        // What has another name is nobody's story.
+        let mut stories: Vec<_> = entries
+            .flatten()
+            .filter_map(|e| Some((run(&e.path())?, e.path())))
+            .collect();
+        stories.sort();
+        for (_, old) in stories.iter().rev().skip(MOST_UNCONFIRMED) {
+            fs::remove_dir_all(old).map_err(io("removing", old))?;
+        }
+        Ok(())
     }
 
     /// The command that runs a sequence file again, from any folder; `durable`: with the restart that the failure may need.
@@ -280,6 +316,27 @@ pub fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Fu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_stories_of_what_did_not_show_again_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::of(&FuzzOptions::new("canary", dir.path().join("out")), 9);
+        let first = 1_000_000 - MOST_UNCONFIRMED as u64;
+        let last = 1_000_001;
+        for run in first..=last {
+            fs::create_dir_all(folder.unconfirmed(run, "aaaaaaaa")).unwrap();
+        }
+        folder.prune_unconfirmed().unwrap();
+        let table = [
+            (first, false),
+            (first + 1, false),
+            (first + 2, true),
+            (last, true),
+        ];
+        for (run, stays) in table {
+            assert_eq!(folder.unconfirmed(run, "aaaaaaaa").exists(), stays, "{run}");
+        }
+    }
 
     #[test]
     fn afls_layout_once() {

@@ -14,6 +14,7 @@ use super::owed::{self, Seen};
 use super::replays::replay;
 use super::saved::Owed;
 use super::session::Session;
+use crate::campaign::finding::replayed;
 use crate::campaign::state::hook;
 use crate::campaign::{EntryName, FindingText, KeptFinding, folder, names, write_finding};
 use crate::known::KnownBug;
@@ -203,7 +204,7 @@ where
                     settled(session, state)
                 }
                 Replayed::Falls => {
-                    not_confirmed(session, seen, k, n);
+                    not_confirmed(session, seen, k, n)?;
                     settled(session, state)
                 }
             }
@@ -259,8 +260,9 @@ pub(super) fn outcome(k: u32, n: u32) -> Replayed {
     }
 }
 
-/// A liveness failure that did not show again is unknown; its run stays a failing one only for another bug that stands.
-fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) {
+/// A liveness failure that did not show again is unknown; its run stays a failing one only for another bug that stands. Its story is kept
+/// apart from findings: a race of two threads seldom shows twice, and a busy machine looks like one.
+fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzError> {
     let stands = |f: &Failure| session.standing.contains(&f.signature);
     if !seen.judgement.failures.iter().any(stands) {
         session.counts.failing = session.counts.failing.saturating_sub(1);
@@ -270,8 +272,21 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) {
         "{} failed once and showed again in {k} of {n} replays: no finding",
         crate::campaign::finding::headline(&seen.failure)
     );
+    let folder = session
+        .folder
+        .unconfirmed(seen.execs, &seen.failure.signature);
+    let path = folder.join(replayed(&seen.product.record));
+    let rate = format!("showed again in {k} of {n} replays: no finding");
+    let story = FindingText {
+        unconfirmed: true,
+        ..story(session, seen, (seen.execs, k, n), &folder, &path, &rate)
+    };
+    write_finding(&folder, &story, &seen.product, &seen.judgement)?;
+    session.folder.prune_unconfirmed()?;
     session.say(text.clone());
+    session.say(format!("  story:     {}", folder.display()));
     session.find("unknown", text);
+    Ok(())
 }
 
 /// The sequence to run again: as it happened; as asked where that is not known.
@@ -376,6 +391,13 @@ fn stand(
     rate: Option<&str>,
 ) -> Result<PathBuf, FuzzError> {
     let path = save_sequence(session, state, seen)?;
+    // A campaign that was killed between that story and its decision decides anew.
+    let fell = session
+        .folder
+        .unconfirmed(seen.execs, &seen.failure.signature);
+    if fell.exists() {
+        std::fs::remove_dir_all(&fell).map_err(folder::io("removing", &fell))?;
+    }
     let number = session.findings.len() as u64;
     session.standing.insert(seen.failure.signature.clone());
     session.findings.push(KeptFinding {
@@ -435,9 +457,9 @@ fn stand(
 }
 
 /// The commands that show a finding again and that make it smaller.
-fn commands(session: &Session, seen: &Seen, number: u64, path: &Path) -> (String, String) {
+fn commands(session: &Session, seen: &Seen, folder: &Path, path: &Path) -> (String, String) {
     let durable = seen.product.record.restart_for(seen.failure.stage);
-    let small = session.folder.finding(number).join("min.toml");
+    let small = folder.join("min.toml");
     (
         session.folder.reproduce(path, durable),
         session.folder.minimise(path, &small, durable),
@@ -499,17 +521,38 @@ fn write_story(
     rate: &str,
 ) -> Result<(String, String), FuzzError> {
     let kept = session.findings.iter().find(|f| f.number == number);
-    let (reproduce, minimise) = commands(session, seen, number, path);
+    let (k, n) = kept.map_or((0, 0), |f| (f.k, f.n));
+    let folder = session.folder.finding(number);
     let text = FindingText {
-        number,
-        signature: seen.failure.signature.clone(),
         known: session.known.get(&number).cloned(),
         alike: alike(session, seen, number),
+        ..story(session, seen, (number, k, n), &folder, path, rate)
+    };
+    write_finding(&folder, &text, &seen.product, &seen.judgement)?;
+    Ok((text.reproduce, text.minimise))
+}
+
+/// What is told of a failure beside its run: `(number, k, n)`, the folder it is told in, the sequence's file, and what replays made of it.
+fn story(
+    session: &Session,
+    seen: &Seen,
+    (number, k, n): (u64, u32, u32),
+    folder: &Path,
+    path: &Path,
+    rate: &str,
+) -> FindingText {
+    let (reproduce, minimise) = commands(session, seen, folder, path);
+    FindingText {
+        number,
+        unconfirmed: false,
+        signature: seen.failure.signature.clone(),
+        known: None,
+        alike: Vec::new(),
         confirmed: rate.to_owned(),
-        k: kept.map_or(0, |f| f.k),
-        n: kept.map_or(0, |f| f.n),
-        reproduce: reproduce.clone(),
-        minimise: minimise.clone(),
+        k,
+        n,
+        reproduce,
+        minimise,
         file: path.display().to_string(),
         strategy: session.options.strategy.to_string(),
         why: seen.why.clone(),
@@ -517,14 +560,7 @@ fn write_story(
         execs: seen.execs,
         at_ms: seen.at_ms,
         environment: session.options.environment.clone(),
-    };
-    write_finding(
-        &session.folder.finding(number),
-        &text,
-        &seen.product,
-        &seen.judgement,
-    )?;
-    Ok((reproduce, minimise))
+    }
 }
 
 #[cfg(test)]

@@ -351,6 +351,17 @@ fn a_liveness_failure_must_show_again() {
         assert_eq!(end.findings, found, "again {again}");
         assert_eq!(names(&end.folder.join("crashes")).len() as u64, found);
         assert_eq!(end.sequences, 8);
+        // What did not show again is no finding, and its story is there to be read.
+        let stories = std::fs::read_dir(end.folder.join("unconfirmed"));
+        let stories: Vec<_> = stories.into_iter().flatten().flatten().collect();
+        assert_eq!(stories.len() as u64, 1 - found, "{stories:?}");
+        for story in stories {
+            let evidence = std::fs::read_to_string(story.path().join("evidence.txt")).unwrap();
+            assert!(
+                evidence.contains("showed again in 0 of 2 replays: no finding"),
+                "{evidence}"
+            );
+        }
         // A run is failing or unknown, never both.
         assert_eq!(stat(&end.folder, "failing_runs"), found.to_string());
         assert_eq!(stat(&end.folder, "unknown_runs"), (1 - found).to_string());

@@ -93,7 +93,7 @@ impl Finding {
                     || s.found.signature.clone(),
                     crate::campaign::finding::headline,
                 );
-                format!("finding {:06}: {what}", s.found.number)
+                format!("{}: {what}", s.found.called())
             }
             None => {
                 let first = self.evidence.lines().next().unwrap_or("finding");

@@ -24,12 +24,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
-use warren_model::{Failure, FaultSequence, Judgement, RunProduct};
+use warren_model::{Failure, FaultSequence, Judgement, RunProduct, RunRecord};
 
 /// What is told beside the run itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingText {
+    /// Of the finding; of the run where it is none.
     pub number: u64,
+    /// A liveness failure that did not show again: no finding.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
     pub signature: String,
     /// The known bug that it is: id, title, where it is fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,6 +63,15 @@ pub struct FindingText {
 }
 
 impl FindingText {
+    /// What it is called: `finding 000003`.
+    #[must_use]
+    pub fn called(&self) -> String {
+        match self.unconfirmed {
+            false => format!("finding {:06}", self.number),
+            true => format!("no finding (run {})", self.number),
+        }
+    }
+
     /// The findings that its run fails as, too; none if it is like no other.
     #[must_use]
     pub fn alike_text(&self) -> Option<String> {
@@ -102,20 +115,10 @@ pub fn write_finding(
         why: e.to_string(),
     })?;
     put("record.json", &(json + "\n"))?;
-    // What the loop replays: as it happened, or as asked where nothing did.
-    let happened = record
-        .matched
-        .as_ref()
-        .is_some_and(|m| !m.faults.is_empty());
-    let sequence = if happened {
-        "matched.toml"
-    } else {
-        "sequence.toml"
-    };
     let again = script::Again {
-        number: text.number,
+        what: &text.called(),
         signature: &text.signature,
-        sequence,
+        sequence: replayed(record),
         seed: text.campaign_seed,
         durable: judgement
             .failures
@@ -192,15 +195,25 @@ fn lines<T: Serialize>(items: &[T]) -> String {
         .collect()
 }
 
+/// The file of its folder that is run again: as it happened, or as asked where nothing did.
+#[must_use]
+pub fn replayed(record: &RunRecord) -> &'static str {
+    let matched = record.matched.as_ref();
+    match matched.is_some_and(|m| !m.faults.is_empty()) {
+        true => "matched.toml",
+        false => "sequence.toml",
+    }
+}
+
 fn evidence(text: &FindingText, product: &RunProduct, judgement: &Judgement) -> String {
     let mut out = String::new();
     let record = &product.record;
     // Writing to a String cannot fail.
     let _ = write!(
         out,
-        "finding {:06}, signature {}\n{}{}confirmed: {}\nreproduce: {}\nminimise: {}\nfile: {}\nfound by {} (seed {}), run {}, after {} s of fuzzing\nwhy this sequence: {}\n\
+        "{}, signature {}\n{}{}confirmed: {}\nreproduce: {}\nminimise: {}\nfile: {}\nfound by {} (seed {}), run {}, after {} s of fuzzing\nwhy this sequence: {}\n\
          faults: {} asked, {} injected\n",
-        text.number,
+        text.called(),
         text.signature,
         (text.known.as_ref()).map_or_else(String::new, |k| format!("known: {k}\n")),
         (text.alike_text()).map_or_else(String::new, |a| format!("fails also as: {a}\n")),
@@ -309,6 +322,7 @@ mod tests {
         };
         let text = FindingText {
             number: 0,
+            unconfirmed: false,
             signature: "1f2e3d4c".into(),
             known: None,
             alike: vec!["000003 [cbbdadd6]".into()],

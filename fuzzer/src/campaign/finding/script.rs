@@ -5,7 +5,8 @@ use crate::campaign::folder::{DURABLE, absolute_flags, shell_line};
 
 /// What the script runs.
 pub struct Again<'a> {
-    pub number: u64,
+    /// `finding 000003`.
+    pub what: &'a str,
     pub signature: &'a str,
     /// The file's name in the finding's folder.
     pub sequence: &'a str,
@@ -18,7 +19,7 @@ pub struct Again<'a> {
 #[must_use]
 pub fn script(again: &Again<'_>, e: &Environment) -> String {
     let Again {
-        number,
+        what,
         signature,
         sequence,
         ..
@@ -43,7 +44,7 @@ pub fn script(again: &Again<'_>, e: &Environment) -> String {
     };
     format!(
         "#!/bin/sh\n\
-         # Runs finding {number:06} (signature {signature}) again, five times, or as the arguments say: they go to `warren replay`,\n\
+         # Runs {what} (signature {signature}) again, five times, or as the arguments say: they go to `warren replay`,\n\
          # such as -n 20 or --junit FILE. Ends with 77 when it failed, 70 for a hang, 0 when nothing failed, 1 or 2 when it could not run.\n\
          # WARREN=PROGRAM takes another Warren, TARGETS=FOLDER another folder of targets.\n\
          here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd) || exit 1\n\
@@ -69,7 +70,7 @@ mod tests {
 
     fn again<'a>(signature: &'a str, sequence: &'a str, seed: u64) -> Again<'a> {
         Again {
-            number: 0,
+            what: "finding 000000",
             signature,
             sequence,
             seed,

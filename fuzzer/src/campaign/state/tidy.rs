@@ -1,7 +1,7 @@
 //! Brings the files of a campaign in line with its state after a kill: what was written for the run in progress is removed, what
 //! does not belong there is put aside. Called once, at resume. Never removes a file of queue/, crashes/, hangs/ or findings/.
 
-use crate::campaign::folder::{io, write_whole};
+use crate::campaign::folder::{UNCONFIRMED, io, write_whole};
 use crate::campaign::{EntryName, StoredRun};
 use crate::fuzz::FuzzError;
 use std::collections::BTreeSet;
@@ -30,8 +30,10 @@ pub fn tidy(root: &Path, expected: &Expected) -> Result<Vec<String>, FuzzError> 
     for sub in ["", "queue", "crashes", "hangs", "runs", "findings", "state"] {
         temporaries(&root.join(sub))?;
     }
-    for entry in names(&root.join("findings"))? {
-        temporaries(&root.join("findings").join(entry))?;
+    for stories in ["findings", UNCONFIRMED] {
+        for entry in names(&root.join(stories))? {
+            temporaries(&root.join(stories).join(entry))?;
+        }
     }
     runs(&root.join("runs"), expected)?;
     if !expected.owed {
