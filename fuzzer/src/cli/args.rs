@@ -348,6 +348,9 @@ pub struct CompareArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     pub cpu_seconds: Option<u64>,
+    /// End a campaign as soon as it has shown this bug of bugs.toml (its name or the beginning of it): tests to a bug, for less than whole budgets
+    #[arg(long, value_name = "BUG", conflicts_with = "report")]
+    pub until: Option<String>,
     /// Campaigns of each strategy; a larger number adds to those that stand
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=999))]
     pub repeat: u64,

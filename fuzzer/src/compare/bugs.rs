@@ -5,6 +5,7 @@ use super::table::{Failed, Failing, Row};
 use serde::Deserialize;
 use std::io::Read;
 use std::path::Path;
+use warren_model::ids::fnv1a;
 
 /// Of the file.
 const BUGS_VERSION: u32 = 1;
@@ -114,6 +115,32 @@ impl Bugs {
         names
     }
 
+    /// The entry of a bug, hashed: what a campaign that ends with it was looking for.
+    #[must_use]
+    pub fn sum(&self, name: &str) -> u64 {
+        let bug = self.bugs.iter().find(|b| b.name == name);
+        fnv1a(format!("{bug:?}").as_bytes())
+    }
+
+    /// The name of the one bug of the file that is called so, or whose name begins so.
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub fn called(&self, asked: &str) -> Result<&str, String> {
+        let names = || self.bugs.iter().map(|b| b.name.as_str());
+        let begin: Vec<&str> = names().filter(|n| n.starts_with(asked)).collect();
+        match (names().find(|n| *n == asked), begin.as_slice()) {
+            (Some(name), _) | (None, &[name]) => Ok(name),
+            _ if self.bugs.is_empty() => Err(format!(
+                "`{asked}`: no bug has a name; write one with its signatures into bugs.toml beside target.toml, or name a file with --bugs"
+            )),
+            (None, _) => Err(format!(
+                "`{asked}`: name one of {}",
+                names().collect::<Vec<_>>().join(", ")
+            )),
+        }
+    }
+
     /// Its first show in a campaign.
     #[must_use]
     pub fn first(&self, row: &Row, name: &str) -> Option<First> {
@@ -186,6 +213,26 @@ mod tests {
             failing: failing.iter().map(of).collect(),
             ..Row::default()
         }
+    }
+
+    #[test]
+    fn a_bug_is_called_by_its_name_or_a_beginning_of_one_alone() {
+        let text = format!("{TEXT}[[bug]]\nname = \"(a) again\"\nsignatures = [\"cccccccc\"]\n");
+        let bugs = Bugs::parse(&text, "canary").unwrap();
+        for (asked, name) in [
+            ("(c)", Some("(c)")),
+            ("nev", Some("never")),
+            ("(a)", Some("(a)")),
+            ("(a) ", Some("(a) again")),
+            ("(", None),
+            ("(d)", None),
+        ] {
+            assert_eq!(bugs.called(asked).ok(), name, "{asked}");
+        }
+        let why = bugs.called("(d)").unwrap_err();
+        assert!(why.contains("`(d)`: name one of (a), (c), never"), "{why}");
+        let why = Bugs::default().called("aaaaaaaa").unwrap_err();
+        assert!(why.contains("no bug has a name"), "{why}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! sends it SIGKILL when this process ends in whatever way (`WARREN_DIES_WITH`, [`dies_with_parent`]), and its slots die with it.
 
 use super::arms::Arm;
-use crate::campaign::folder::{append, shell_line, write_whole};
+use crate::campaign::folder::{UNCONFIRMED, append, shell_line, write_whole};
 use crate::campaign::stats::unix_now;
 use crate::campaign::{Folder, state};
 use crate::cli::args::{Cli, Command as Verb};
@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 const DIES_WITH: &str = "WARREN_DIES_WITH";
 /// Between two looks at the child.
 const LOOK: Duration = Duration::from_millis(100);
+/// Between two readings of what it has found.
+const READ: Duration = Duration::from_secs(2);
 /// Between two lines about it.
 const TELL: Duration = Duration::from_secs(60);
 /// Of a log's end that are shown when a campaign failed.
@@ -49,7 +51,7 @@ pub struct Campaign {
 pub enum Ended {
     /// With exit code 0.
     Well,
-    /// Because the user asked for an end.
+    /// Because the user, or `enough`, asked for an end.
     Asked,
 }
 
@@ -146,11 +148,17 @@ impl Campaign {
         }
     }
 
-    /// Runs it to its end, or until an end is asked for: then it is asked to end gracefully, too.
+    /// Runs it to its end, or until an end is asked for, by the user or by `enough` (asked now and then): then it is asked to end
+    /// gracefully, too.
     ///
     /// # Errors
     /// Its process cannot be started, or ended with an error: exit code and the end of its log.
-    pub fn run(&self, program: &Path, interrupt: &Interrupt) -> Result<Ended, CliError> {
+    pub fn run(
+        &self,
+        program: &Path,
+        interrupt: &Interrupt,
+        enough: &dyn Fn() -> bool,
+    ) -> Result<Ended, CliError> {
         let log = self.log();
         let file = fs::File::options()
             .create(true)
@@ -177,13 +185,18 @@ impl Campaign {
             .map_err(|e| CliError::setup(format!("starting {}: {e}", program.display())))?;
         let mut asked = false;
         let mut told = Instant::now();
+        let mut looked = Instant::now();
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) => {}
                 Err(e) => return Err(CliError::setup(format!("waiting for {}: {e}", self.name))),
             }
-            if interrupt.asked() && !asked {
+            let read = looked.elapsed() >= READ;
+            if read {
+                looked = Instant::now();
+            }
+            if !asked && (interrupt.asked() || read && enough()) {
                 asked = true;
                 // It may just have ended: then there is nobody to tell.
                 let _ = kill(
@@ -238,7 +251,7 @@ impl Campaign {
     /// # Errors
     /// What cannot be removed.
     pub fn slim(&self) -> Result<(), CliError> {
-        for part in ["state", "runs", "queue"] {
+        for part in ["state", "runs", "queue", UNCONFIRMED] {
             let path = self.instance().join(part);
             match fs::remove_dir_all(&path) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
@@ -362,21 +375,27 @@ mod tests {
         c.make_ready().unwrap();
         let interrupt = Interrupt::default();
         c.words = vec!["-c".into(), "echo before; echo why >&2; exit 3".into()];
-        let e = c.run(Path::new("/bin/sh"), &interrupt).unwrap_err().text;
+        let e = c
+            .run(Path::new("/bin/sh"), &interrupt, &|| false)
+            .unwrap_err()
+            .text;
         assert!(
             e.contains("before\n  why") && e.contains("exit status: 3"),
             "{e}"
         );
         // Only of this start.
         c.words = vec!["-c".into(), "echo again; exit 1".into()];
-        let e = c.run(Path::new("/bin/sh"), &interrupt).unwrap_err().text;
+        let e = c
+            .run(Path::new("/bin/sh"), &interrupt, &|| false)
+            .unwrap_err()
+            .text;
         assert!(e.contains("again") && !e.contains("before"), "{e}");
         c.words = vec![
             "-c".into(),
             "test -n \"$WARREN_DIES_WITH$WARREN_AUTORESUME\"".into(),
         ];
         assert_eq!(
-            c.run(Path::new("/bin/sh"), &interrupt).unwrap(),
+            c.run(Path::new("/bin/sh"), &interrupt, &|| false).unwrap(),
             Ended::Well
         );
     }
@@ -405,9 +424,29 @@ mod tests {
                 interrupt.hang_up();
             });
             assert_eq!(
-                c.run(Path::new("/usr/bin/env"), &interrupt).unwrap(),
+                c.run(Path::new("/usr/bin/env"), &interrupt, &|| false)
+                    .unwrap(),
                 Ended::Asked
             );
         });
+    }
+
+    #[test]
+    fn a_campaign_that_has_shown_enough_is_asked_to_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut c = campaign(dir.path());
+        c.make_ready().unwrap();
+        let shown = dir.path().join("shown");
+        let loops = format!(
+            "trap 'exit 0' INT; touch '{}'; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; exit 9",
+            shown.display()
+        );
+        c.words = ["--default-signal=INT", "/bin/sh", "-c", &loops]
+            .map(str::to_owned)
+            .to_vec();
+        let ended = c.run(Path::new("/usr/bin/env"), &Interrupt::default(), &|| {
+            shown.exists()
+        });
+        assert_eq!(ended.unwrap(), Ended::Asked);
     }
 }

@@ -74,8 +74,19 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     options.extend(args.options.iter().cloned());
     arms::check_options(&args.target, &options).map_err(CliError::usage)?;
     against(args, arms.iter().map(|a| a.label.as_str()))?;
-    let budget = budget(args);
-    let head = Head::new(comparison(args, &target, &budget, &options));
+    let until = match &args.until {
+        Some(asked) => Some(
+            bugs.called(asked)
+                .map_err(|why| CliError::usage(format!("--until {why}")))?,
+        ),
+        None => None,
+    };
+    let budget = budget(args, until);
+    let mut identity = comparison(args, &target, &budget, &options);
+    if let Some(bug) = until {
+        identity.put("entry of the bug", format!("{:016x}", bugs.sum(bug)));
+    }
+    let head = Head::new(identity);
     if let Some(there) = Table::read(&path)? {
         // Before anything is made; asked again when the folder is ours.
         there.fits(&path, &head)?;
@@ -110,17 +121,26 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
             &options,
         );
         let place = format!("{} of {}", done + 1, missing.len());
-        if !finish(&campaign, &program, &interrupt, &place)? {
+        let row = || {
+            let which = Which {
+                arm,
+                repeat: *repeat,
+                seed,
+                build: &program.build,
+                starts: campaign.starts(),
+            };
+            measure::of_campaign(&which, &campaign.instance())
+        };
+        // A line that is being written is read the next time.
+        let has_shown =
+            || until.is_some_and(|bug| row().is_ok_and(|row| bugs.first(&row, bug).is_some()));
+        if !finish(&campaign, &program, &interrupt, &place, &has_shown)? {
             break;
         }
-        let which = Which {
-            arm,
-            repeat: *repeat,
-            seed,
-            build: &program.build,
-            starts: campaign.starts(),
-        };
-        let row = measure::of_campaign(&which, &campaign.instance()).map_err(CliError::setup)?;
+        let mut row = row().map_err(CliError::setup)?;
+        if !measure::is_done(&row.ended) {
+            row.ended = table::FOUND.to_owned();
+        }
         eprintln!("warren:   {}", told(&row, &bugs));
         table.add(&path, row)?;
         if args.slim {
@@ -133,14 +153,17 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     tell(args, &folder, &table, &bugs)
 }
 
-/// Brings a campaign to its end, unless its files say that it is there already. False: the user asked for an end before.
+/// Brings a campaign to its end, which is also where it has shown what is looked for, unless its files say that it is there already. False:
+/// the user asked for an end before.
 fn finish(
     campaign: &Campaign,
     program: &Program,
     interrupt: &Interrupt,
     place: &str,
+    has_shown: &dyn Fn() -> bool,
 ) -> Result<bool, CliError> {
-    let done = || measure::end_of(&campaign.instance()).is_some_and(|e| measure::is_done(&e));
+    let at_end = || measure::end_of(&campaign.instance()).is_some_and(|e| measure::is_done(&e));
+    let done = || at_end() || has_shown();
     if done() {
         eprintln!(
             "warren: campaign {place}: {} was done already",
@@ -150,7 +173,7 @@ fn finish(
     }
     let said = campaign.make_ready()?;
     eprintln!("warren: campaign {place}: {} {said}", campaign.name);
-    let ended = campaign.run(&program.path, interrupt)?;
+    let ended = campaign.run(&program.path, interrupt, has_shown)?;
     match (done(), ended) {
         (true, _) => Ok(true),
         (false, Ended::Asked) => Ok(false),
@@ -244,8 +267,8 @@ fn against<'a>(
 }
 
 /// Flags of `fuzz`, and for people.
-fn budget(args: &CompareArgs) -> (Vec<String>, String) {
-    match (args.runs, args.cpu_seconds) {
+fn budget(args: &CompareArgs, until: Option<&str>) -> (Vec<String>, String) {
+    let (flags, mut words) = match (args.runs, args.cpu_seconds) {
         (_, Some(s)) => (
             vec!["--cpu-seconds".into(), s.to_string()],
             format!("{s} CPU seconds"),
@@ -254,7 +277,11 @@ fn budget(args: &CompareArgs) -> (Vec<String>, String) {
             let runs = runs.unwrap_or_default();
             (vec!["-E".into(), runs.to_string()], format!("{runs} runs"))
         }
+    };
+    if let Some(bug) = until {
+        words.push_str(&format!(", or until {bug}"));
     }
+    (flags, words)
 }
 
 /// The flags that change the target, for `fuzz`.

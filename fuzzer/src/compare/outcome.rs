@@ -5,7 +5,7 @@ use super::bugs::Bugs;
 use super::stats::curve::{Curve, mean_height};
 use super::stats::rank::{a12, a12_interval, holm, mann_whitney, spread};
 use super::stats::survival::{Step, Watched, kaplan_meier, log_rank, median_time};
-use super::table::{Point, Row};
+use super::table::{FOUND, Point, Row};
 
 /// Below so many campaigns of either arm Mann and Whitney's test is not asked.
 pub const ENOUGH: usize = 8;
@@ -170,6 +170,8 @@ impl Outcome {
             }
         }
         let ends = Ends::of(rows);
+        // Where campaigns end with what they look for, how far each got says how late it was found, not what it covers.
+        let whole = rows.iter().all(|r| r.ended != FOUND);
         let of_arm =
             |label: &str| -> Vec<&Row> { rows.iter().filter(|r| r.arm == label).collect() };
         Outcome {
@@ -177,10 +179,11 @@ impl Outcome {
             ends,
             arms: labels
                 .iter()
-                .map(|l| arm_figures(l, &of_arm(l), &ends))
+                .map(|l| arm_figures(l, &of_arm(l), &ends, whole))
                 .collect(),
             pairs: MEASURES
                 .iter()
+                .filter(|_| whole)
                 .flat_map(|m| pairs(m, rows, &labels, against, &ends))
                 .collect(),
             bugs: bugs
@@ -212,7 +215,7 @@ fn values(rows: &[&Row], measure: &Measure, ends: &Ends) -> Option<Vec<f64>> {
     rows.iter().map(|r| (measure.of)(r, ends)).collect()
 }
 
-fn arm_figures(label: &str, rows: &[&Row], ends: &Ends) -> ArmFigures {
+fn arm_figures(label: &str, rows: &[&Row], ends: &Ends, whole: bool) -> ArmFigures {
     let of = |f: fn(&Row) -> f64| spread(&rows.iter().map(|r| f(r)).collect::<Vec<_>>());
     ArmFigures {
         label: label.to_owned(),
@@ -223,7 +226,7 @@ fn arm_figures(label: &str, rows: &[&Row], ends: &Ends) -> ArmFigures {
         cpu_seconds: of(|r| r.cpu_seconds),
         measures: MEASURES
             .iter()
-            .map(|m| spread(&values(rows, m, ends)?))
+            .map(|m| spread(&values(rows, m, ends).filter(|_| whole)?))
             .collect(),
     }
 }
@@ -435,6 +438,29 @@ pub(super) mod tests {
         close(p("b").1, 4.0 / 12_870.0, 1e-9);
         close(p("c").0, 1.0, 1e-9);
         assert!(o.bugs.is_empty());
+    }
+
+    /// One ends with the bug at its third test, one is watched for all ten: the bug's times are told, and no coverage.
+    #[test]
+    fn where_campaigns_end_with_a_bug_only_bugs_are_compared() {
+        let mut found = campaign("a", 1, 200, Some(3));
+        found.ended = FOUND.into();
+        (found.tests, found.seconds, found.cpu_seconds) = (3, 6.0, 9.0);
+        let rows = [
+            found,
+            campaign("a", 2, 200, None),
+            campaign("b", 1, 150, None),
+        ];
+        let o = Outcome::of(&rows, &Bugs::default(), "b");
+        assert_eq!(o.pairs, []);
+        assert!(
+            o.arms
+                .iter()
+                .all(|a| a.measures.iter().all(Option::is_none))
+        );
+        assert_eq!(o.arms[0].tests, Some((3.0, 6.5, 10.0)));
+        let a = &o.bugs[0].arms[0];
+        assert_eq!((a.found, a.campaigns, a.median_tests), (1, 2, Some(3.0)));
     }
 
     #[test]

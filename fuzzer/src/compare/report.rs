@@ -5,7 +5,7 @@ use super::bugs::Bugs;
 use super::grid::Grid;
 use super::outcome::{Axis, ENOUGH, MEASURES, Outcome, Pair, Spread, curve, slots, states};
 use super::stats::curve::{Curve, median_curve};
-use super::table::{Point, Row, Table};
+use super::table::{FOUND, Point, Row, Table};
 use crate::plot::chart::{Across, Chart, Line, svg};
 
 /// Places of a median curve at most.
@@ -108,6 +108,12 @@ fn heading(table: &Table, outcome: &Outcome) -> String {
     if cut_off > 0 {
         out.push_str(&format!(
             "{cut_off} campaigns were cut off and went on: making their snapshots again is in their time and CPU time\n"
+        ));
+    }
+    let found = table.rows.iter().filter(|r| r.ended == FOUND).count();
+    if found > 0 {
+        out.push_str(&format!(
+            "{found} campaigns ended when they had shown it: no coverage is compared, and other bugs were watched for only so long\n"
         ));
     }
     let exhausted: usize = outcome.arms.iter().map(|a| a.exhausted).sum();
@@ -436,22 +442,27 @@ fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
         lines: medians(rows, o, axis, slots),
         steps: false,
     };
-    let mut charts = vec![
-        coverage("coverage-tests", Axis::Tests, Across::Count("tests")),
-        coverage(
-            "coverage-seconds",
-            Axis::Seconds,
-            Across::Seconds("fuzzing"),
-        ),
-        coverage(
-            "coverage-cpu",
-            Axis::CpuSeconds,
-            Across::Seconds("CPU time"),
-        ),
-    ];
-    if rows
-        .iter()
-        .any(|r| r.curve.iter().any(|p| p.states.is_some()))
+    let mut charts = Vec::new();
+    let whole = rows.iter().all(|r| r.ended != FOUND);
+    if whole {
+        charts.extend([
+            coverage("coverage-tests", Axis::Tests, Across::Count("tests")),
+            coverage(
+                "coverage-seconds",
+                Axis::Seconds,
+                Across::Seconds("fuzzing"),
+            ),
+            coverage(
+                "coverage-cpu",
+                Axis::CpuSeconds,
+                Across::Seconds("CPU time"),
+            ),
+        ]);
+    }
+    if whole
+        && rows
+            .iter()
+            .any(|r| r.curve.iter().any(|p| p.states.is_some()))
     {
         charts.push(Chart {
             file: "states-tests".into(),
@@ -465,7 +476,8 @@ fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
         let line = |arm: &super::outcome::BugArm| {
             let mut points = vec![(0.0, 0.0)];
             points.extend(arm.steps.iter().map(|s| (s.time, 1.0 - s.without)));
-            points.push((o.ends.tests, points.last().map_or(0.0, |p| p.1)));
+            let (last, share) = points.last().copied().unwrap_or_default();
+            points.push((o.ends.tests.max(last), share));
             Line {
                 name: format!("{} ({} of {})", arm.label, arm.found, arm.campaigns),
                 points,

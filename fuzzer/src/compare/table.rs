@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::path::Path;
 
+/// How a campaign ended that was to end when it had shown a bug.
+pub const FOUND: &str = "found";
 /// Of head and rows.
 pub const TABLE_VERSION: u32 = 1;
 
@@ -37,7 +39,7 @@ pub struct Row {
     pub build: String,
     /// Unix seconds of its end.
     pub finished: u64,
-    /// `runs`, `cpu` (its budget) or `exhausted`.
+    /// `runs`, `cpu` (its budget), `exhausted`, or [`FOUND`].
     pub ended: String,
     /// Processes that worked on it: one, and one more each time it was cut off.
     pub starts: u64,
