@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 use warren_executor::target::Target;
+use warren_feedback::check::exits::EXIT;
 use warren_model::{Failure, NodeName};
 
 /// Of the file.
@@ -36,7 +37,7 @@ pub struct KnownBug {
     /// The first release without it, where there is one.
     pub fixed_in: Option<String>,
     signatures: Vec<String>,
-    /// Each must match in one and the same node's log.
+    /// Each must match in one and the same node's log: that of the process that ended, where one did.
     log: Vec<Regex>,
 }
 
@@ -175,15 +176,19 @@ impl KnownBugs {
         Ok(KnownBugs(bugs))
     }
 
-    /// The bug that a failure of a run is, by its signature and the nodes' logs.
+    /// The bug that a failure of a run is, by its signature and the nodes' logs. Why a process ended stands in the log of its own node; what
+    /// one node shows otherwise (no service, other data) may be another's doing.
     #[must_use]
     pub fn of(&self, failure: &Failure, logs: &BTreeMap<NodeName, String>) -> Option<&KnownBug> {
-        let tells = |log: &&String, bug: &KnownBug| {
-            bug.log.iter().all(|p| log.lines().any(|l| p.is_match(l)))
-        };
+        let own = failure.node.as_ref().filter(|_| failure.checker == EXIT);
+        let tells =
+            |log: &str, bug: &KnownBug| bug.log.iter().all(|p| log.lines().any(|l| p.is_match(l)));
         self.0.iter().find(|bug| {
+            let asked = logs
+                .iter()
+                .filter(|(node, _)| own.is_none_or(|own| own == *node));
             bug.signatures.contains(&failure.signature)
-                && (bug.log.is_empty() || logs.values().any(|log| tells(&log, bug)))
+                && (bug.log.is_empty() || asked.map(|(_, log)| log).any(|log| tells(log, bug)))
         })
     }
 }
@@ -239,6 +244,16 @@ mod tests {
             let got = known.of(&failure(signature), logs).map(|b| b.id.as_str());
             assert_eq!(got, id, "{signature} {logs:?}");
         }
+        let ended = |node: &str| Failure {
+            checker: EXIT.into(),
+            node: Some(node.into()),
+            ..failure("00000003")
+        };
+        assert!(known.of(&ended("b"), &both).is_some());
+        assert!(
+            known.of(&ended("a"), &both).is_none(),
+            "that b ended so says nothing of a"
+        );
         let one = known.of(&failure("00000001"), &none).unwrap();
         assert_eq!(one.to_string(), "T-1 (one), fixed in 2.0");
     }

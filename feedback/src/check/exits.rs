@@ -16,7 +16,8 @@ use crate::signature::normalise;
 use regex::Regex;
 use warren_model::{Exit, FailureKind, Phase, Rules, RunProduct, Stage};
 
-const EXIT: &str = "self-exit";
+/// The checker's name in failures.
+pub const EXIT: &str = "self-exit";
 
 enum Judged {
     Legal,
