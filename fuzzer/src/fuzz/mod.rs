@@ -30,6 +30,7 @@ mod take_over;
 #[cfg(test)]
 mod tests;
 mod under_way;
+mod waiting;
 
 pub use cluster::run;
 pub use describe::describe;

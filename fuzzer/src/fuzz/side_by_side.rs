@@ -12,8 +12,9 @@ use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{line, set_options};
 use super::starts::take_in;
+use super::waiting;
+use crate::campaign::RunRole;
 use crate::campaign::state::hook;
-use crate::campaign::{RunRole, StoredRun};
 use libafl::executors::HasObservers;
 use libafl::fuzzer::ExecutesInput;
 use libafl_bolts::ToSlice;
@@ -28,12 +29,6 @@ use warren_model::{
 
 /// Fault-free runs that must all stay undisturbed for `auto`.
 const AUTO_RUNS: usize = 20;
-/// What a fault-free run keeps busy says too much: one with faults waits for elections and time-outs. On two cores four slots tested a
-/// sixth more than three, and left a fifth of the CPU idle late in a campaign; on a faster machine nothing was lost up to six
-/// (docs/performance.md). Too many are found out by the runs that must stay undisturbed.
-const BEYOND: usize = 4;
-/// Most slots for each core.
-const EACH_CORE: usize = 3;
 
 /// What so many at once came to so far. Times in ms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,34 +72,29 @@ where
         set(session, slots);
         return Ok(());
     }
-    let (mut slots, runs) = match asked {
-        Slots::Exactly(n) => (n, 2 * n),
+    // Of an earlier process; it may have been asked for another number.
+    let begun = session.learnt.rehearsed.take();
+    let (slots, runs) = match asked {
+        Slots::Exactly(n) => (Some(n), 2 * n),
         Slots::Auto => {
-            let mut record = executor.observers().1.0.record().clone();
-            if record.times.total == 0 {
-                // Learned by an earlier process, and no run was made in this one.
-                record = StoredRun::read(&session.folder.runs(), 0)?.record;
-            }
-            let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            let by_waiting = most(cores, record.cpu_ms, record.times.total);
+            let slots = match &begun {
+                Some(begun) => Some(begun.slots),
+                None => waiting::slots(session, fuzzer, executor, state, manager)?,
+            };
             let room = executor.room();
-            if room < by_waiting {
+            if slots.is_some_and(|s| room < s) {
                 session.say(format!(
                     "-j auto: the memory that is free has room for {room}"
                 ));
             }
-            (by_waiting.min(room).min(MAX_SLOTS), AUTO_RUNS)
+            (slots.map(|s| s.min(room).min(MAX_SLOTS)), AUTO_RUNS)
         }
     };
-    // Of an earlier process; it may have been asked for another number.
-    session.learnt.rehearsed = session
-        .learnt
-        .rehearsed
-        .take()
-        .filter(|begun| asked == Slots::Auto || begun.slots == slots);
-    if let Some(begun) = &session.learnt.rehearsed {
-        slots = begun.slots;
-    }
+    // An end was asked for.
+    let Some(mut slots) = slots else {
+        return Ok(());
+    };
+    session.learnt.rehearsed = begun.filter(|begun| begun.slots == slots);
     while slots > 1 && !session.stopping() {
         set(session, slots);
         // Each slot has its turn, twice.
@@ -254,17 +244,6 @@ fn fault_free(session: &Session, n: usize) -> FaultSequence {
     }
 }
 
-/// Slots that the machine may have work for, from the CPU time and the wall time of a fault-free run, ms.
-fn most(cores: usize, cpu_ms: u64, wall_ms: u64) -> usize {
-    let (cpu, wall) = (cpu_ms.max(1), wall_ms.max(1));
-    let by_waiting = (cores as u64 * wall).div_ceil(cpu);
-    // A third of a core a cluster is the least worth asking for.
-    usize::try_from(by_waiting)
-        .unwrap_or(usize::MAX)
-        .saturating_add(BEYOND)
-        .clamp(1, EACH_CORE * cores)
-}
-
 /// What a fault-free run shows that only the machine's load explains: an end by itself, a lost session, a new leader.
 fn disturbed(product: &RunProduct) -> Option<String> {
     if let Some(exit) = product.record.exits.first() {
@@ -310,20 +289,6 @@ fn disturbed(product: &RunProduct) -> Option<String> {
 mod tests {
     use super::*;
     use warren_model::history::OpDone;
-
-    #[test]
-    fn most_follows_from_the_share_of_waiting() {
-        // (cores, CPU ms, wall ms, slots)
-        for (cores, cpu, wall, want) in [
-            (2, 1500, 1400, 6),
-            (2, 3000, 1400, 5),
-            (2, 100, 2000, 6),
-            (8, 3000, 1500, 8),
-            (1, 0, 0, 3),
-        ] {
-            assert_eq!(most(cores, cpu, wall), want, "{cores} {cpu} {wall}");
-        }
-    }
 
     #[test]
     fn what_disturbs_a_fault_free_run() {

@@ -159,6 +159,10 @@ fn auto_takes_fewer_where_fault_free_runs_are_disturbed() {
     };
     let calm = go(false);
     assert!(
+        calm.contains("4 runs with plain faults take 0.0 CPU s in 4.0 s"),
+        "{calm}"
+    );
+    assert!(
         calm.contains("20 of 20 fault-free runs undisturbed"),
         "{calm}"
     );
