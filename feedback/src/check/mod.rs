@@ -9,6 +9,7 @@
 //!   alarms came from demanding success where failing is legal (CoFI section VI-D), so doubt never makes a failure.
 
 pub mod acknowledged;
+pub mod covered;
 pub mod durability;
 pub mod exits;
 pub mod fatal_log;
@@ -48,6 +49,7 @@ pub const CHECKERS: &[(&str, Checker)] = &[
     ("session", session::check),
     ("rejoin", rejoin::check_rejoin),
     ("sync", rejoin::check_sync),
+    ("covered", covered::check),
     ("leader", leader::check_leader),
     ("epochs", leader::check_epochs),
     ("mismatch", residue::check_mismatch),

@@ -432,6 +432,23 @@ proptest! {
         prop_assert!(unknowns.is_empty(), "{unknowns:#?}");
     }
 
+    /// One more read that names a state and shows an older one is always found, whatever happened before.
+    #[test]
+    fn a_covered_change_that_is_not_shown_is_always_found(steps in steps()) {
+        let mut system = System::new(Tells { numbers: true, versions: false, repeats: false });
+        for s in &steps {
+            system.perform(s);
+        }
+        let (t, z) = (system.t + 100, system.log.len() as i64);
+        system.with(|b| b
+            .op(op("w", "create", "/mine", t, t + 1).put("first").m(z).z(z))
+            .op(op("w", "write", "/mine", t + 2, t + 3).put("last").m(z + 1).z(z + 1))
+            .op(op("v", "read", "/mine", t + 4, t + 5).saw("first").m(z).z(z + 1)));
+        system.t = t + 10;
+        let (failures, _) = judged(&system.finish(&[]));
+        prop_assert!(failures.iter().any(|f| f.checker == "covered"), "{failures:#?}");
+    }
+
     /// One more acknowledged write that no replica has is always found, whatever happened before.
     #[test]
     fn a_lost_acknowledged_write_is_always_found(steps in steps(), numbers in any::<bool>()) {
