@@ -57,17 +57,28 @@ impl SideBySide {
         options: RunOptions,
     ) -> Result<(), RunError> {
         let give_up = Arc::clone(&options.give_up);
-        let tell = self.tell.clone();
         let map_size = runner.config().map_size;
+        let (asked, seed) = (sequence.clone(), options.seed);
+        // The runner goes with the work, before the result is told: who has it may change the runner's settings.
+        let work = move || runner.run(&sequence, &options);
+        let died = move |said: &(dyn Any + Send)| void(asked, seed, map_size, said);
+        self.spawn(ticket, give_up, work, died)
+    }
+
+    /// Work on a thread of its own, and what it came to if the thread dies of it.
+    fn spawn(
+        &mut self,
+        ticket: usize,
+        give_up: Arc<AtomicBool>,
+        work: impl FnOnce() -> Ended + Send + 'static,
+        died: impl FnOnce(&(dyn Any + Send)) -> RunProduct + Send + 'static,
+    ) -> Result<(), RunError> {
+        let tell = self.tell.clone();
         let thread = Builder::new()
             .name(format!("slot-{ticket}"))
             .spawn(move || {
-                let seed = options.seed;
-                let work = catch_unwind(AssertUnwindSafe(|| runner.run(&sequence, &options)));
-                // Before the result is told: who has it may change the runner's settings.
-                drop(runner);
-                let ended =
-                    work.unwrap_or_else(|panic| Ok(void(sequence, seed, map_size, panic.as_ref())));
+                let ended = catch_unwind(AssertUnwindSafe(work))
+                    .unwrap_or_else(|panic| Ok(died(panic.as_ref())));
                 // Nobody asks any more when the campaign is over.
                 let _ = tell.send((ticket, ended));
             })
@@ -172,6 +183,23 @@ mod tests {
         let said: Box<dyn Any + Send> = Box::new(format!("node {}", 3));
         let product = void(FaultSequence::empty("t"), 7, 4096, said.as_ref());
         assert!(product.record.void.is_some_and(|v| v.ends_with("node 3")));
+    }
+
+    /// It costs its run alone: the others end as they would, and so does the campaign's wait.
+    #[test]
+    fn a_thread_that_dies_hands_over_a_void_run() {
+        let mut s = SideBySide::default();
+        let mut spawn = |ticket, work: fn() -> Ended| {
+            let died = |said: &(dyn Any + Send)| void(FaultSequence::empty("t"), 7, 4096, said);
+            s.spawn(ticket, Arc::default(), work, died).unwrap();
+        };
+        spawn(0, || panic!("no such page"));
+        spawn(1, || Ok(RunProduct::default()));
+        s.wait_for_all();
+        let died = s.take(0).unwrap().unwrap().record.void;
+        assert!(died.is_some_and(|v| v.contains("no such page")));
+        assert_eq!(s.take(1).unwrap().unwrap().record.void, None);
+        assert_eq!(s.going_on(), 0);
     }
 
     #[test]

@@ -136,6 +136,12 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// The sequence with the faults that happened, when one did.
+    #[must_use]
+    pub fn happened(&self) -> Option<&FaultSequence> {
+        self.matched.as_ref().filter(|m| !m.faults.is_empty())
+    }
+
     /// The workload could not be set up, after a fault in the start or by chance: the run ended before GO, and what it does not show as a failure it
     /// tells nothing of.
     #[must_use]
@@ -200,7 +206,8 @@ pub struct RunProduct {
     pub log_marks: Vec<LogMark>,
     /// A torn or unreadable last line of a file, by name.
     pub broken_lines: Vec<String>,
-    /// Files of `[collect]`: (path below `nodes/`, content).
+    /// Files of `[collect]`: (path below `nodes/`, content); and where the system did not serve, what the threads of living nodes did then
+    /// (`threads/PHASE-NODE.txt`).
     pub collected: Vec<(String, Vec<u8>)>,
     /// Why it began cold although it was to begin from a snapshot.
     pub cold: Option<String>,

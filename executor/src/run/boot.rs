@@ -10,6 +10,7 @@ use super::flow::{ASK, Flow, Went};
 use super::hot;
 use super::options::{NodeStatus, RunError};
 use super::questions::Also;
+use super::spawn::STDOUT;
 use crate::controller::make_plans;
 use crate::link::Command;
 use crate::target::{Probe, Target};
@@ -139,7 +140,7 @@ impl Flow<'_, '_, '_> {
                 let node = self.drive.cluster.nodes.iter().find(|n| n.name == e.node)?;
                 let system = e.signal.and_then(ended::killed_by_the_system);
                 let how = system.unwrap_or_else(|| ended::how(e.status, e.signal));
-                let words = Cluster::tail(&node.dir.join("stdout"), 4);
+                let words = Cluster::tail(&node.dir.join(STDOUT), 4);
                 Some(format!(
                     "{} ended by itself with {how} before it served; its last lines:\n    {}",
                     e.node,
@@ -179,7 +180,7 @@ impl Flow<'_, '_, '_> {
             .enumerate()
             .map(|(i, n)| {
                 let answer = answers.get(i).map_or("nothing", |a| a.said.as_str());
-                let log = Cluster::tail(&n.dir.join("stdout"), 1);
+                let log = Cluster::tail(&n.dir.join(STDOUT), 1);
                 format!("{} (answers: {answer}; log: {})", n.name, log.trim())
             })
             .collect();

@@ -3,6 +3,8 @@
 use super::cluster::Cluster;
 use super::cuts::CutEnded;
 use super::drive::{Drive, KillMade};
+use super::spawn::STDOUT;
+use super::threads::{self, Log, ThreadsAsked};
 use crate::link::{NodeReading, Word, merge_trace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,13 +60,26 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
     let cluster = &*drive.cluster;
     for (i, n) in cluster.nodes.iter().enumerate() {
         let mut text = String::new();
+        let asked = drive.so_far.threads_asked.iter();
+        let asked: Vec<ThreadsAsked> = asked.filter(|a| a.node == i).copied().collect();
+        let mut stdout = Vec::new();
+        if !asked.is_empty() {
+            stdout = std::fs::read(n.dir.join(STDOUT)).unwrap_or_default();
+            product
+                .collected
+                .extend(threads::files(&stdout, n.name.as_str(), &asked));
+        }
         for (j, file) in target.logs.iter().enumerate() {
-            let bytes = std::fs::read(n.dir.join(file)).unwrap_or_default();
-            let dropped = bytes.len().saturating_sub(LOG_MAX);
-            let kept = &bytes[dropped..];
+            let log = match asked.is_empty() || file != STDOUT {
+                true => Log::whole(std::fs::read(n.dir.join(file)).unwrap_or_default()),
+                false => Log::without_answers(&stdout),
+            };
+            let dropped = log.bytes.len().saturating_sub(LOG_MAX);
+            let kept = &log.bytes[dropped..];
             for (mark, (_, _, sizes)) in product.log_marks.iter_mut().zip(&drive.so_far.log_sizes) {
                 let size = usize::try_from(sizes[i][j]).unwrap_or(usize::MAX);
-                let before = &kept[..size.saturating_sub(dropped).min(kept.len())];
+                let end = log.end_at(size).saturating_sub(dropped);
+                let before = &kept[..end.min(kept.len())];
                 let offset = text.len() + String::from_utf8_lossy(before).len();
                 mark.offsets.entry(n.name.clone()).or_default().push(offset);
             }
@@ -229,11 +244,11 @@ fn end_of(path: &Path, max: usize) -> String {
 }
 
 /// A JSON line that is read leniently: `healed` is the workload's word for phase `heal`.
-trait Line: serde::de::DeserializeOwned {}
+pub(super) trait Line: serde::de::DeserializeOwned {}
 impl Line for HistoryEvent {}
 impl Line for Observation {}
 
-fn lines<T: Line>(path: &Path, name: &str, broken: &mut Vec<String>) -> Vec<T> {
+pub(super) fn lines<T: Line>(path: &Path, name: &str, broken: &mut Vec<String>) -> Vec<T> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let mut out = Vec::new();

@@ -8,6 +8,7 @@ use super::ended;
 use super::options::{NodeProgress, NodeStatus, RunError, RunProgress};
 use super::prober::Prober;
 use super::questions::Also;
+use super::threads::ThreadsAsked;
 use super::watcher::Watcher;
 use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
 use crate::link::{Claim, ReleaseAction};
@@ -48,6 +49,8 @@ pub(super) struct SoFar {
     pub epochs: Vec<Observation>,
     /// Sizes of all log files at each phase and fault, by node.
     pub log_sizes: Vec<(warren_model::LogMoment, u64, Vec<Vec<u64>>)>,
+    /// Nodes that were asked what their threads do, in the order of time.
+    pub threads_asked: Vec<ThreadsAsked>,
 }
 
 /// The run as it goes on.

@@ -17,6 +17,8 @@ use warren_model::{FaultSequence, LogMoment, NodeName, Phase, RunProduct};
 const MS: u64 = 1_000_000;
 /// Longest wait for one answer of a question asked by the main loop.
 pub(super) const ASK: Duration = Duration::from_millis(300);
+/// So long nodes have to write what their threads do before they are killed, ns.
+const ANSWERED: u64 = 300 * MS;
 /// How long processes may take to die.
 const DYING: Duration = Duration::from_secs(10);
 
@@ -240,6 +242,11 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             let stdout = self.drive.cluster.slot.root().join("workload/stdout");
             let last = Cluster::tail(&stdout, 1);
             let why = format!("the workload did not answer in time; its last line: `{last}`");
+            if self.drive.workload_gone.is_none() {
+                self.ask_threads();
+                let answered = self.drive.now() + ANSWERED;
+                self.drive.until(answered, |_| false)?;
+            }
             return Ok(self.missed(phase.as_str(), &why));
         }
         if self.drive.cluster.workload_page.error() && self.product.record.workload_error.is_none()
@@ -248,6 +255,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             self.product.record.workload_error =
                 Some(format!("{phase}: {}", Cluster::tail(&stdout, 1)));
         }
+        self.ask_threads_if_unserved();
         Ok(Went::On)
     }
 
@@ -481,6 +489,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 if self.drive.over() {
                     return Ok(self.missed(what, &why));
                 }
+                self.ask_threads();
                 self.product.record.not_stable = Some(format!("{what}: {why}"));
                 return Ok(Went::On);
             }

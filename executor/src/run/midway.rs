@@ -233,9 +233,38 @@ impl Drive<'_, '_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::time::Duration;
+
+    /// A run after its first fault that has no nodes; `met`: a point has come since.
+    pub(in crate::run) fn example(met: bool) -> Midway {
+        let shape = warren_model::ClusterShape {
+            groups: vec![],
+            max_faults: 3,
+        };
+        let limits = crate::controller::Limits {
+            fault_wait: Duration::from_secs(5),
+            idle: Duration::from_secs(2),
+            notice: Duration::from_secs(2),
+            max_hold: Duration::from_secs(1),
+        };
+        Midway {
+            faults: 1,
+            took_ms: 900,
+            rules: CutRules::default(),
+            met,
+            controller: Controller::new(Vec::new(), shape, limits, 0),
+            held_back: Vec::new(),
+            unseen: VecDeque::new(),
+            so_far: SoFar::default(),
+            deadline: 0,
+            nodes: Vec::new(),
+            cuts: Cuts::default(),
+            renamed: BTreeMap::new(),
+            roles: BTreeMap::new(),
+        }
+    }
 
     #[test]
     fn a_shared_prefix_waits_for_a_fault_that_never_comes() {
@@ -249,31 +278,6 @@ mod tests {
 
     #[test]
     fn a_fault_is_awaited_from_there_only_if_its_point_is_still_to_come() {
-        let shape = warren_model::ClusterShape {
-            groups: vec![],
-            max_faults: 3,
-        };
-        let limits = crate::controller::Limits {
-            fault_wait: Duration::from_secs(5),
-            idle: Duration::from_secs(2),
-            notice: Duration::from_secs(2),
-            max_hold: Duration::from_secs(1),
-        };
-        let midway = |met| Midway {
-            faults: 1,
-            took_ms: 900,
-            rules: CutRules::default(),
-            met,
-            controller: Controller::new(Vec::new(), shape.clone(), limits, 0),
-            held_back: Vec::new(),
-            unseen: VecDeque::new(),
-            so_far: SoFar::default(),
-            deadline: 0,
-            nodes: Vec::new(),
-            cuts: Cuts::default(),
-            renamed: BTreeMap::new(),
-            roles: BTreeMap::new(),
-        };
         let at = |at: &str| {
             let text = format!(
                 "version = 1\ntarget = \"t\"\n[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\n{at}\n"
@@ -292,10 +296,10 @@ mod tests {
             ("when = \"at-once\"", false, 0, true),
             ("when = \"joined\"\nnode = \"a\"", false, 0, true),
         ] {
-            let passed = midway(met).passed(&at(text), |_| seen);
+            let passed = example(met).passed(&at(text), |_| seen);
             assert_eq!(passed, want, "{text}, {met}, {seen}");
         }
-        assert!(midway(false).interval().after_go());
-        assert_eq!(midway(false).interval().faults_done(), 1);
+        assert!(example(false).interval().after_go());
+        assert_eq!(example(false).interval().faults_done(), 1);
     }
 }

@@ -30,6 +30,7 @@ mod snapshots;
 mod space;
 mod spawn;
 mod templates;
+mod threads;
 mod traffic;
 mod urgent;
 mod watcher;
@@ -277,6 +278,9 @@ impl Runner {
             Flow::new(drive, &mut product).run(sequence, begins_at)
         });
         void_if_lost(made, slot.lost(), &mut product.record)?;
+        // Before anything that may wait for another run: its time and its memory are its own.
+        slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
+        product.record.times.total = ms(began);
         if let Some(Restored::Prefix(prefix, _)) = &restored {
             let record = &product.record;
             let well = !record.timed_out && record.not_stable.is_none() && record.void.is_none();
@@ -288,8 +292,6 @@ impl Runner {
         if product.coverage.iter().any(|b| *b != 0) {
             self.map_fills.store(true, Ordering::Relaxed);
         }
-        slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
-        product.record.times.total = ms(began);
         Ok(product)
     }
 
@@ -306,11 +308,11 @@ impl Runner {
     fn begin(&self, sequence: &FaultSequence, options: &RunOptions) -> Result<Begun, RunError> {
         let mut cold = (sequence.start != StartState::Cold && !options.restorable())
             .then(|| "the classes of a start are written out, or it is without agent".to_owned());
+        let mut no_prefix = None;
         if let StartState::Snapshot(number) = sequence.start
             && options.restorable()
             && !sequence.needs_start()
         {
-            let mut no_prefix = None;
             match snapshots::prefix::begin(self, number, sequence, options) {
                 Some(Ok(on)) => {
                     return Ok(Begun {
@@ -376,7 +378,7 @@ impl Runner {
             restored: None,
             parked,
             cold,
-            no_prefix: None,
+            no_prefix,
             began,
         })
     }
@@ -407,6 +409,11 @@ impl Runner {
     /// They are there, or could not be made.
     fn tried_to_park(&self) -> bool {
         lock(&self.parked).is_some()
+    }
+
+    /// They went with their keeper: they may be made again.
+    fn lost_parked(&self) {
+        *lock(&self.parked) = None;
     }
 
     fn have_parked(&self, made: Result<Parked, String>) {

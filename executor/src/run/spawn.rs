@@ -19,6 +19,8 @@ use warren_model::Incarnation;
 
 /// What the agent is told in a JVM that has no points: do what is asked ahead of time, and nothing after it.
 const ONLY_AHEAD: &str = "ahead";
+/// A node's standard output, in its folder.
+pub(super) const STDOUT: &str = "stdout";
 /// How long a killed JVM may take to be reaped before the next one of its node is started another way.
 const GONE: Duration = Duration::from_millis(200);
 
@@ -125,7 +127,7 @@ impl Cluster<'_> {
             let until = Instant::now() + GONE;
             self.slot.wait_exit(before, until).ok().flatten()?;
         }
-        let restored = parked.go_on(self.slot, i, &node.inside_dir.join("stdout"));
+        let restored = parked.go_on(self.slot, i, &node.inside_dir.join(STDOUT));
         match restored {
             Ok(process) => {
                 self.unparked += 1;
@@ -173,7 +175,7 @@ impl Cluster<'_> {
             argv: node.argv.clone(),
             env: environment(self.prepared),
             cwd: node.inside_dir.clone(),
-            stdout: node.inside_dir.join("stdout"),
+            stdout: node.inside_dir.join(STDOUT),
         }
     }
 

@@ -57,6 +57,12 @@ impl Process {
         pidfd::send(self.pidfd.as_fd(), libc::SIGCONT).is_ok()
     }
 
+    /// SIGQUIT: a JVM writes what all its threads do to its standard output, and goes on. One that has just been started ends. Returns whether
+    /// there was a process to ask.
+    pub fn ask_threads(&self) -> bool {
+        pidfd::send(self.pidfd.as_fd(), libc::SIGQUIT).is_ok()
+    }
+
     /// Whether it has ended (all its threads), without blocking. Its [`Exit`] follows a little later.
     pub fn is_dead(&self) -> bool {
         self.wait_dead(Duration::ZERO)

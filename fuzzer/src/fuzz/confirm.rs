@@ -292,10 +292,9 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(
 /// The sequence to run again: as it happened; as asked where that is not known.
 pub(super) fn happened(record: &RunRecord) -> FaultSequence {
     record
-        .matched
-        .clone()
-        .filter(|m| !m.faults.is_empty())
-        .or_else(|| record.sequence.clone())
+        .happened()
+        .or(record.sequence.as_ref())
+        .cloned()
         .unwrap_or_else(|| FaultSequence::empty(""))
 }
 

@@ -227,7 +227,10 @@ impl Snapshots {
     fn new_folder(&mut self, runner: &Runner, name: &str) -> Result<PathBuf, RunError> {
         let keeper = match &mut self.keeper {
             Some(keeper) if keeper.lost().is_none() => keeper,
-            none => none.insert(open_keeper(&runner.config)?),
+            none => {
+                runner.lost_parked();
+                none.insert(open_keeper(&runner.config)?)
+            }
         };
         self.folders += 1;
         Ok(keeper.root().join(format!("{name}-{}", self.folders)))
@@ -330,10 +333,11 @@ fn blank(page: &str) -> Option<Range<u64>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn snapshot(made: Instant) -> Snapshot {
+    /// One without files.
+    pub(in crate::run) fn snapshot(made: Instant) -> Snapshot {
         Snapshot {
             criu: Vec::new(),
             folder: PathBuf::new(),

@@ -429,6 +429,8 @@ fn met(shm: &Path, runner: &Runner, midway: &Midway) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::midway::tests::example;
+    use crate::run::snapshots::{MAX_AGE, tests::snapshot};
     use warren_model::{At, CrashStyle, Who};
 
     fn sequence(nodes: &[&str]) -> FaultSequence {
@@ -457,6 +459,49 @@ mod tests {
         let mut led = sequence(&["a", "b"]);
         led.roles.insert(NodeName::from("a"), "leader".into());
         assert_ne!(ab, Key::of(1, &led), "another leader");
+    }
+
+    fn prefix(key: &Key, made: Instant) -> State {
+        let prefix = Prefix {
+            key: key.clone(),
+            snapshot: snapshot(made),
+            midway: example(false),
+            served: AtomicU32::new(0),
+        };
+        State::There(Arc::new(prefix), 0)
+    }
+
+    /// One lucky schedule does not stand for all.
+    #[test]
+    fn a_prefix_serves_32_runs_and_is_then_made_anew() {
+        let key = Key::of(1, &sequence(&["a", "b"])).unwrap();
+        let mut all = Prefixes::default();
+        all.set(&key, prefix(&key, Instant::now()));
+        for n in 1..=32 {
+            let Answer::There(served) = all.get(&key) else {
+                panic!("the {n}th run has none");
+            };
+            // Who could not begin from it does not count.
+            if n == 7 {
+                served.give_back();
+                assert!(matches!(all.get(&key), Answer::There(_)));
+            }
+            assert!(n == 32 || all.begin_to_make(&key) == Turn::Another, "{n}");
+        }
+        assert!(matches!(all.get(&key), Answer::None));
+        assert_eq!(all.begin_to_make(&key), Turn::Ours(0));
+        assert!(matches!(all.get(&key), Answer::Making));
+    }
+
+    #[test]
+    fn a_prefix_is_as_old_as_its_snapshot() {
+        let key = Key::of(1, &sequence(&["a", "b"])).unwrap();
+        let mut all = Prefixes::default();
+        let made = Instant::now().checked_sub(MAX_AGE).unwrap();
+        all.set(&key, prefix(&key, made));
+        assert!(matches!(all.get(&key), Answer::None));
+        all.tidy();
+        assert_eq!(all.0.len(), 0);
     }
 
     #[test]

@@ -198,8 +198,7 @@ fn lines<T: Serialize>(items: &[T]) -> String {
 /// The file of its folder that is run again: as it happened, or as asked where nothing did.
 #[must_use]
 pub fn replayed(record: &RunRecord) -> &'static str {
-    let matched = record.matched.as_ref();
-    match matched.is_some_and(|m| !m.faults.is_empty()) {
+    match record.happened().is_some() {
         true => "matched.toml",
         false => "sequence.toml",
     }
