@@ -25,6 +25,9 @@ use libafl::state::{HasCorpus, HasRand};
 use std::rc::Rc;
 use warren_model::{FaultSequence, StartState, Trace};
 
+/// Kept runs that are looked at for one of a lineage.
+const LINEAGE_TRIES: u32 = 16;
+
 impl Session {
     /// The sequence behind a turn.
     ///
@@ -226,15 +229,10 @@ impl Session {
         state: &mut State,
         drawing: &Drawing<'_>,
     ) -> Result<Option<Job>, FuzzError> {
-        let roots = u64::from(self.learnt.roots);
-        let kept = (state.corpus().count() as u64).saturating_sub(roots);
-        if kept == 0 {
+        let (Some(stored), Some(other)) = (self.draw_kept(state)?, self.draw_kept(state)?) else {
             return Ok(None);
-        }
-        let runs = self.folder.runs();
-        let [id, second] = [(); 2].map(|()| roots + below(state.rand_mut(), kept));
-        let stored = StoredRun::read(&runs, id)?;
-        let other = StoredRun::read(&runs, second)?;
+        };
+        let id = stored.id;
         let (Some(parent), other) = (parent_of(&stored), parent_of(&other)) else {
             return Ok(None);
         };
@@ -267,14 +265,15 @@ impl Session {
 
     /// A run that goes on with drawn faults: a fault-free one, or one that was kept.
     fn tail(&mut self, state: &mut State, drawing: &Drawing<'_>) -> Result<Option<Job>, FuzzError> {
-        let roots = u64::from(self.learnt.roots);
-        let kept = (state.corpus().count() as u64).saturating_sub(roots);
-        let id = if kept == 0 || chance(state.rand_mut(), WHOLE) {
-            root_of(self.draw_start(state))
-        } else {
-            roots + below(state.rand_mut(), kept)
+        let kept = match chance(state.rand_mut(), WHOLE) {
+            true => None,
+            false => self.draw_kept(state)?,
         };
-        let stored = StoredRun::read(&self.folder.runs(), id)?;
+        let stored = match kept {
+            Some(stored) => stored,
+            None => StoredRun::read(&self.folder.runs(), root_of(self.draw_start(state)))?,
+        };
+        let id = stored.id;
         let seed = seed_of(&stored.record, &stored.trace, stored.bounds);
         let rand = state.rand_mut();
         let Some(sequence) = seed.and_then(|s| random_points::tail(&s, drawing, rand)) else {
@@ -286,6 +285,28 @@ impl Session {
             seed: id,
         };
         Ok(self.drawn(sequence, origin, why, &stored.trace, drawing))
+    }
+
+    /// A kept run that started as the share of cold starts has it, as far as one is met soon; none when only the roots are there.
+    fn draw_kept(&self, state: &mut State) -> Result<Option<StoredRun>, FuzzError> {
+        let roots = u64::from(self.learnt.roots);
+        let kept = (state.corpus().count() as u64).saturating_sub(roots);
+        if kept == 0 {
+            return Ok(None);
+        }
+        // Without snapshots there is one lineage.
+        let cold = (roots > 1).then(|| chance(state.rand_mut(), self.cold_share()));
+        let mut tries = 0;
+        loop {
+            let id = roots + below(state.rand_mut(), kept);
+            let stored = StoredRun::read(&self.folder.runs(), id)?;
+            tries += 1;
+            let matched = stored.record.matched.as_ref();
+            let is_cold = matched.is_none_or(|m| m.start == StartState::Cold);
+            if cold.is_none_or(|cold| cold == is_cold) || tries == LINEAGE_TRIES {
+                return Ok(Some(stored));
+            }
+        }
     }
 
     /// The job of a sequence that no class stands for; none when it was tested.

@@ -159,9 +159,13 @@ where
                 )));
             }
             Err(why) => {
+                // Each snapshot is a root of the search: they are made before it, or when it is resumed.
                 session.say(match number {
-                    1 => format!("every run starts cold: {why}"),
-                    n => format!("no more than {} snapshots: {why}", n - 1),
+                    1 => format!("every run starts cold until the campaign is resumed: {why}"),
+                    n => format!(
+                        "no more than {} snapshots until the campaign is resumed: {why}",
+                        n - 1
+                    ),
                 });
                 return Ok(());
             }
