@@ -1,10 +1,11 @@
-//! What breaks below a snapshot costs a try, is told, and leaves nothing: CRIU killed in a dump and in a restore, an image cut short.
-//! A memory that is full is not tried here: the tests would have to fill the machine's.
+//! What breaks below a snapshot costs a try, is told, and leaves nothing: CRIU killed in a dump and in a restore, an image cut short, a
+//! memory that is full. That one is made small: the tests never fill the machine's.
 
 use nix::sys::signal::Signal;
+use nix::sys::statvfs::statvfs;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use warren_tests::{
     Seen, cluster, descendants, eventually, kill, levels, namespaces_of, nothing_is_left, ran_on,
@@ -13,21 +14,85 @@ use warren_tests::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Images of whole snapshots that the campaign holds. They lie in the memory of a slot, which its processes see.
-fn images(of: &[Seen]) -> Vec<PathBuf> {
-    let slots = of.iter().filter(|p| p.command.contains("__slot-init"));
-    let folders = slots.flat_map(|p| fs::read_dir(format!("/proc/{}/root/mnt", p.pid)));
+/// Where a slot's processes see its memory.
+fn memory_of(slot: u32) -> PathBuf {
+    format!("/proc/{slot}/root/mnt").into()
+}
+
+/// Images of whole snapshots that the campaign holds, each with its slot's init. They lie in the memory of that slot.
+fn images(of: &[Seen]) -> Vec<(u32, PathBuf)> {
     let numbered = |name: &str| {
         name.split_once('-')
             .is_some_and(|(k, n)| k.parse::<u8>().is_ok() && n.parse::<u32>().is_ok())
     };
+    let slots = of.iter().filter(|p| p.command.contains("__slot-init"));
+    let held = |slot: u32| {
+        let folders = fs::read_dir(memory_of(slot)).into_iter().flatten();
+        folders
+            .flatten()
+            .filter(|e| numbered(&e.file_name().to_string_lossy()))
+            .map(|e| e.path().join("img/pages-1.img"))
+            .filter(|p| p.is_file())
+            .map(move |p| (slot, p))
+            .collect::<Vec<_>>()
+    };
+    slots.flat_map(|p| held(p.pid)).collect()
+}
+
+/// Prefix snapshots that lie whole in a slot's memory.
+fn prefixes(slot: u32) -> Vec<PathBuf> {
+    let folders = fs::read_dir(memory_of(slot)).into_iter().flatten();
     folders
         .flatten()
-        .flatten()
-        .filter(|e| numbered(&e.file_name().to_string_lossy()))
-        .map(|e| e.path().join("img/pages-1.img"))
-        .filter(|p| p.is_file())
+        .filter(|e| e.file_name().to_string_lossy().contains("-prefix-"))
+        .map(|e| e.path())
+        // What CRIU writes last.
+        .filter(|p| p.join("img/inventory.img").is_file())
         .collect()
+}
+
+/// A slot's memory that has the size it had when this is dropped.
+struct Memory {
+    slot: u32,
+    bytes: u64,
+}
+
+impl Memory {
+    fn of(slot: u32) -> Self {
+        let (bytes, _) = size(slot);
+        let memory = Memory { slot, bytes };
+        assert!(memory.resize(bytes), "its size can be changed");
+        memory
+    }
+
+    /// Not a byte more than now.
+    fn make_full(&self) {
+        let (_, used) = size(self.slot);
+        // What is given back meanwhile makes it refuse; the next call has another figure.
+        self.resize(used);
+    }
+
+    fn resize(&self, bytes: u64) -> bool {
+        let slot = self.slot.to_string();
+        let size = format!("remount,size={bytes}");
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &slot, "--mount", "mount", "-o", &size, "/mnt"]);
+        command.output().is_ok_and(|o| o.status.success())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // It may have ended with its campaign.
+        self.resize(self.bytes);
+    }
+}
+
+/// Bytes of a slot's memory: all, and used.
+fn size(slot: u32) -> (u64, u64) {
+    let s = statvfs(&memory_of(slot)).unwrap();
+    let blocks = |n| n * s.fragment_size();
+    (blocks(s.blocks()), blocks(s.blocks() - s.blocks_free()))
 }
 
 /// A campaign that does not outlive its test.
@@ -42,7 +107,7 @@ impl Drop for Campaign {
 }
 
 #[test]
-fn a_criu_that_is_killed_and_an_image_cut_short_cost_a_try() {
+fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
     let _one = cluster();
     if !levels().contains(&1) {
         eprintln!("SKIPPED snapshots: level 1 does not work here");
@@ -64,7 +129,7 @@ fn a_criu_that_is_killed_and_an_image_cut_short_cost_a_try() {
         "0",
         "--no-ui",
         "-V",
-        "900",
+        "1500",
     ])
     .stdout(fs::File::create(&said).unwrap())
     .stderr(std::process::Stdio::null())
@@ -105,7 +170,7 @@ fn a_criu_that_is_killed_and_an_image_cut_short_cost_a_try() {
     }
     let whole = images(&descendants(pid));
     assert!(!whole.is_empty(), "{}", told());
-    for image in &whole {
+    for (_, image) in &whole {
         let file = fs::OpenOptions::new().write(true).open(image).unwrap();
         file.set_len(4096).unwrap();
     }
@@ -119,6 +184,31 @@ fn a_criu_that_is_killed_and_an_image_cut_short_cost_a_try() {
     let anew = images(&descendants(pid));
     let remade = anew.iter().any(|i| !whole.contains(i));
     assert!(remade, "{whole:?}, then {anew:?}");
+    let memory = Memory::of(anew[0].0);
+    let at = lines().len();
+    let refused = |l: &serde_json::Value| {
+        let why = [&l["no_prefix"], &l["cold"]];
+        let mut why = why.iter().filter_map(|w| w.as_str());
+        why.any(|w| w.contains("No space left on device"))
+    };
+    eventually("a dump finds no room, and is told", 4 * MINUTE, || {
+        // Again and again: a prefix that is not wanted any more leaves room.
+        memory.make_full();
+        lines().iter().skip(at).any(refused)
+    });
+    let at = lines().len();
+    eventually("what is there goes on serving", MINUTE, || {
+        memory.make_full();
+        let all = lines();
+        let warm = |l: &&serde_json::Value| l["role"] == "fuzz" && l["cold"].is_null();
+        assert!(all.iter().all(|l| l["void"].is_null()), "{all:#?}");
+        all.iter().skip(at).filter(warm).count() >= 4
+    });
+    drop(memory);
+    let held = prefixes(anew[0].0);
+    eventually("there is room again for a prefix", 4 * MINUTE, || {
+        prefixes(anew[0].0).iter().any(|p| !held.contains(p))
+    });
     let deployed = descendants(pid);
     let namespaces = namespaces_of(&deployed);
     kill(pid, Signal::SIGINT);
