@@ -21,6 +21,9 @@ pub struct Outcome {
     /// The arm that the others are held against.
     pub against: String,
     pub ends: Ends,
+    /// No campaign ended with what it looked for: where one does, how far each got says how late it was found, not what it covers, and nothing but
+    /// bugs is compared.
+    pub whole: bool,
     pub arms: Vec<ArmFigures>,
     pub pairs: Vec<Pair>,
     pub bugs: Vec<BugFigures>,
@@ -170,13 +173,13 @@ impl Outcome {
             }
         }
         let ends = Ends::of(rows);
-        // Where campaigns end with what they look for, how far each got says how late it was found, not what it covers.
         let whole = rows.iter().all(|r| r.ended != FOUND);
         let of_arm =
             |label: &str| -> Vec<&Row> { rows.iter().filter(|r| r.arm == label).collect() };
         Outcome {
             against: against.to_owned(),
             ends,
+            whole,
             arms: labels
                 .iter()
                 .map(|l| arm_figures(l, &of_arm(l), &ends, whole))

@@ -443,8 +443,7 @@ fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
         steps: false,
     };
     let mut charts = Vec::new();
-    let whole = rows.iter().all(|r| r.ended != FOUND);
-    if whole {
+    if o.whole {
         charts.extend([
             coverage("coverage-tests", Axis::Tests, Across::Count("tests")),
             coverage(
@@ -459,7 +458,7 @@ fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
             ),
         ]);
     }
-    if whole
+    if o.whole
         && rows
             .iter()
             .any(|r| r.curve.iter().any(|p| p.states.is_some()))
