@@ -70,9 +70,10 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
                 .extend(threads::files(&stdout, n.name.as_str(), &asked));
         }
         for (j, file) in target.logs.iter().enumerate() {
-            let log = match asked.is_empty() || file != STDOUT {
+            let is_stdout = file.strip_prefix("./").unwrap_or(file) == STDOUT;
+            let log = match asked.is_empty() || !is_stdout {
                 true => Log::whole(std::fs::read(n.dir.join(file)).unwrap_or_default()),
-                false => Log::without_answers(&stdout),
+                false => Log::without_answers(&stdout, &asked),
             };
             let dropped = log.bytes.len().saturating_sub(LOG_MAX);
             let kept = &log.bytes[dropped..];

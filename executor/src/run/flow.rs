@@ -242,12 +242,14 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             let stdout = self.drive.cluster.slot.root().join("workload/stdout");
             let last = Cluster::tail(&stdout, 1);
             let why = format!("the workload did not answer in time; its last line: `{last}`");
-            if self.drive.workload_gone.is_none() {
-                self.ask_threads();
+            let lives = self.drive.workload_gone.is_none();
+            self.ask_threads();
+            let missed = self.missed(phase.as_str(), &why);
+            if lives {
                 let answered = self.drive.now() + ANSWERED;
                 self.drive.until(answered, |_| false)?;
             }
-            return Ok(self.missed(phase.as_str(), &why));
+            return Ok(missed);
         }
         if self.drive.cluster.workload_page.error() && self.product.record.workload_error.is_none()
         {

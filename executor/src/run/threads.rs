@@ -2,20 +2,20 @@
 //! and then goes on. An outage seldom leaves a word in a log.
 //!
 //! Called by `flow` after questions that were not answered well, and by `collect`, which takes the answers out of the logs, as those are
-//! judged. Judges nothing, and asks no JVM that is too young to know the signal, which would end it.
+//! judged. Judges nothing, and asks no process that does not know the signal, which would end it.
 
 use super::collect::lines;
 use super::flow::Flow;
-use super::options::NodeStatus;
 use super::spawn::STDOUT;
 use crate::slot::Process;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use warren_model::{Observation, Phase};
 
-/// So old a JVM surely answers, ns: it takes over the signal before any agent runs.
-const GROWN: u64 = 3_000_000_000;
 /// The folder of the answers among the collected files.
 const FOLDER: &str = "threads";
+/// So many lines in a row that no answer has end one that was cut off.
+const STRANGE_MAX: usize = 3;
 
 /// One node was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,23 +37,15 @@ impl Flow<'_, '_, '_> {
         }
     }
 
-    /// Asks all living nodes; they answer while the run goes on.
+    /// Asks all living nodes that can answer; they do while the run goes on.
     pub(super) fn ask_threads(&mut self) {
         if self.drive.cluster.options.to_end() {
             return;
         }
-        let (now, phase) = (self.drive.now(), self.drive.phase);
+        let phase = self.drive.phase;
         for (node, n) in self.drive.cluster.nodes.iter().enumerate() {
-            let young = n
-                .incarnations
-                .last()
-                .is_none_or(|i| now < i.spawned_ns + GROWN);
-            let serves = n.status == NodeStatus::Serving;
-            if !n.alive() || young && !serves {
-                continue;
-            }
             let from = std::fs::metadata(n.dir.join(STDOUT)).map_or(0, |m| m.len());
-            if n.process.as_ref().is_some_and(Process::ask_threads) {
+            if n.alive() && n.process.as_ref().is_some_and(Process::ask_threads) {
                 let asked = ThreadsAsked { node, phase, from };
                 self.drive.so_far.threads_asked.push(asked);
             }
@@ -83,13 +75,17 @@ impl Log {
         Log { bytes, taken }
     }
 
-    pub fn without_answers(bytes: &[u8]) -> Self {
-        let taken = answers(bytes);
+    /// Of a node that was asked so.
+    pub fn without_answers(bytes: &[u8], asked: &[ThreadsAsked]) -> Self {
+        let taken: Vec<Range<usize>> = answers(bytes, asked)
+            .into_iter()
+            .flat_map(|(_, pieces)| pieces)
+            .collect();
         let mut kept = Vec::with_capacity(bytes.len());
         let mut from = 0;
-        for answer in &taken {
-            kept.extend_from_slice(&bytes[from..answer.start]);
-            from = answer.end;
+        for piece in &taken {
+            kept.extend_from_slice(&bytes[from..piece.start]);
+            from = piece.end;
         }
         kept.extend_from_slice(&bytes[from..]);
         Log { bytes: kept, taken }
@@ -102,72 +98,108 @@ impl Log {
     }
 }
 
-/// The answers of a node in its standard output, each with a file name: the phase in which it was asked, and the node.
+/// The answers of a node in its standard output, each with a file name: the phase in which it was asked, the node, and from the second of a
+/// phase on which one it is.
 pub(super) fn files(stdout: &[u8], node: &str, asked: &[ThreadsAsked]) -> Vec<(String, Vec<u8>)> {
-    answers(stdout)
+    let mut of_phase: BTreeMap<Phase, usize> = BTreeMap::new();
+    answers(stdout, asked)
         .into_iter()
-        .filter_map(|r| {
-            let asked = asked.iter().rfind(|a| a.from <= r.start as u64)?;
-            let name = format!("{FOLDER}/{}-{node}.txt", asked.phase);
-            Some((name, stdout[r].to_vec()))
+        .map(|(phase, pieces)| {
+            let n = of_phase.entry(phase).or_default();
+            *n += 1;
+            let name = match n {
+                1 => format!("{FOLDER}/{phase}-{node}.txt"),
+                n => format!("{FOLDER}/{phase}-{node}-{n}.txt"),
+            };
+            let text = pieces.into_iter().flat_map(|r| stdout[r].iter().copied());
+            (name, text.collect())
         })
         .collect()
 }
 
-/// Where the answers stand: a date, "Full thread dump", the threads up to the count of JNI references, deadlocks, the heap. The last one may be
-/// cut off by the end of its JVM.
-fn answers(bytes: &[u8]) -> Vec<Range<usize>> {
-    let mut lines: Vec<(usize, &[u8])> = Vec::new();
+/// Where the answers to what was asked stand, each with the phase and in pieces: other threads go on logging while a JVM writes its own, so what
+/// no answer has is the log's. An answer is a date, "Full thread dump", the threads, the count of JNI references, deadlocks, the heap; the end of
+/// its JVM may cut it off.
+fn answers(bytes: &[u8], asked: &[ThreadsAsked]) -> Vec<(Phase, Vec<Range<usize>>)> {
+    let mut found: Vec<(Phase, Vec<Range<usize>>)> = Vec::new();
+    let mut part = Part::None;
+    let mut date = None;
     let mut at = 0;
     for line in bytes.split_inclusive(|b| *b == b'\n') {
-        lines.push((at, line.trim_ascii_end()));
-        at += line.len();
-    }
-    let start_of = |i: usize| lines.get(i).map_or(bytes.len(), |(at, _)| *at);
-    let is = |i: usize, what: &dyn Fn(&[u8]) -> bool| lines.get(i).is_some_and(|(_, l)| what(l));
-    let mut found = Vec::new();
-    let mut i = 0;
-    while i < lines.len() {
-        if !is(i, &|l| l.starts_with(b"Full thread dump ")) {
-            i += 1;
+        let (span, text) = (at..at + line.len(), line.trim_ascii_end());
+        at = span.end;
+        if text.starts_with(b"Full thread dump ") {
+            let asked = asked.iter().rfind(|a| a.from <= span.start as u64);
+            part = match asked {
+                Some(asked) => {
+                    let first = date.take().unwrap_or(span.start)..span.end;
+                    found.push((asked.phase, vec![first]));
+                    Part::Threads { strange: 0 }
+                }
+                None => Part::None,
+            };
             continue;
         }
-        let first = if i > 0 && is(i - 1, &is_date) {
-            i - 1
-        } else {
-            i
-        };
-        while i < lines.len() && !is(i, &|l| l.starts_with(b"JNI global ref")) {
-            i += 1;
-        }
-        let mut end = i + 1;
-        // What follows it, each after an empty line or two.
-        let after_blanks = |mut i: usize| {
-            while is(i, &<[u8]>::is_empty) {
-                i += 1;
-            }
-            i
-        };
-        let next = after_blanks(end);
-        if is(next, &|l| l.starts_with(b"Found ")) {
-            end = next + 1;
-            while end < lines.len() && !is(end, &|l| l.starts_with(b"Found ")) {
-                end += 1;
-            }
-            end += 1;
-        }
-        let next = after_blanks(end);
-        if is(next, &|l| l == b"Heap") {
-            end = next + 1;
-            while is(end, &|l| l.starts_with(b" ")) {
-                end += 1;
+        date = is_date(text).then_some(span.start);
+        part = part.after(text);
+        if let (Part::Threads { strange: 0 } | Part::Heap, Some((_, pieces))) =
+            (part, found.last_mut())
+        {
+            match pieces.last_mut() {
+                Some(last) if last.end == span.start => last.end = span.end,
+                _ => pieces.push(span),
             }
         }
-        end = after_blanks(end);
-        found.push(start_of(first)..start_of(end));
-        i = end;
     }
     found
+}
+
+/// Where in an answer a line is.
+#[derive(Clone, Copy)]
+enum Part {
+    /// In none.
+    None,
+    /// So many lines that no answer has came last.
+    Threads {
+        strange: usize,
+    },
+    Heap,
+}
+
+impl Part {
+    /// With one line more.
+    fn after(self, line: &[u8]) -> Part {
+        match self {
+            Part::None => Part::None,
+            Part::Threads { .. } if line == b"Heap" => Part::Heap,
+            Part::Threads { .. } if of_an_answer(line) => Part::Threads { strange: 0 },
+            Part::Threads { strange } if strange + 1 < STRANGE_MAX => Part::Threads {
+                strange: strange + 1,
+            },
+            Part::Threads { .. } => Part::None,
+            Part::Heap if line.is_empty() || line.starts_with(b" ") => Part::Heap,
+            Part::Heap => Part::None,
+        }
+    }
+}
+
+/// A thread, its state and frames, what it holds; the tables of threads and deadlocks.
+fn of_an_answer(line: &[u8]) -> bool {
+    const HEADS: [&[u8]; 12] = [
+        b"\"",
+        b" ",
+        b"\t",
+        b"JNI global ref",
+        b"Threads class SMR",
+        b"_java_thread_list",
+        b"0x",
+        b"}",
+        b"Found ",
+        b"===",
+        b"---",
+        b"Java stack information",
+    ];
+    line.is_empty() || HEADS.iter().any(|head| line.starts_with(head))
 }
 
 /// As in `2026-11-25 09:05:05`.
@@ -192,14 +224,25 @@ mod tests {
     const DEADLOCK: &str = "\nFound one Java-level deadlock:\n=====\n\"a\":\n  waits for \"b\"\n\nFound 1 deadlock.\n\n";
     const HEAP: &str = "Heap\n garbage-first heap   total 1K, used 1K [0x1, 0x2)\n  region size 1024K\n Metaspace       used 5K\n\n";
 
+    fn asked(phase: Phase, from: usize) -> ThreadsAsked {
+        let from = from as u64;
+        ThreadsAsked {
+            node: 0,
+            phase,
+            from,
+        }
+    }
+
     #[test]
     fn answers_are_taken_out_of_a_log() {
-        // (a log in parts: answers are those at odd places)
+        // (a log in parts: those at odd places are an answer's)
         let whole = format!("{ANSWER}{HEAP}");
         let dead = format!("{ANSWER}{DEADLOCK}{HEAP}");
         let cut_off = &ANSWER[..ANSWER.len() - 60];
         let no_date = ANSWER.split_once('\n').unwrap().1;
-        let table: [&[&str]; 8] = [
+        let (threads, jni) = ANSWER.split_at(ANSWER.find("JNI").unwrap());
+        let other = "INFO one\nINFO two\nERROR [x] - three\n\tat a.B.c(B.java:1)\nINFO four\n";
+        let table: [&[&str]; 10] = [
             &["a line\n"],
             &["before\n", &whole, "after\n"],
             &["", &whole],
@@ -208,22 +251,38 @@ mod tests {
             &["one\n", cut_off],
             &["INFO Full thread dump as a word of its own\n"],
             &["one\n", no_date, "two\n"],
+            // Other threads log in between.
+            &[
+                "one\n",
+                threads,
+                "INFO two\n",
+                jni,
+                "INFO three\n",
+                HEAP,
+                "INFO four\n",
+            ],
+            // The JVM after it has the rest of the log to itself.
+            &["one\n", threads, other],
         ];
         for parts in table {
             let log = parts.concat();
-            let Log { bytes, taken } = Log::without_answers(log.as_bytes());
+            let asked = [asked(Phase::Heal, 0)];
+            let Log { bytes, .. } = Log::without_answers(log.as_bytes(), &asked);
             let of = |odd: usize| parts.iter().skip(odd).step_by(2).copied();
             let kept: String = of(0).collect();
             assert_eq!(String::from_utf8(bytes).unwrap(), kept, "{log}");
-            let answers: Vec<&str> = taken.iter().map(|r| &log[r.clone()]).collect();
-            assert_eq!(answers, of(1).collect::<Vec<_>>(), "{log}");
+            let answers: String = files(log.as_bytes(), "n1", &asked)
+                .into_iter()
+                .map(|(_, b)| String::from_utf8(b).unwrap())
+                .collect();
+            assert_eq!(answers, of(1).collect::<String>(), "{log}");
         }
     }
 
     #[test]
     fn places_in_a_log_move_with_it() {
         let text = format!("before\n{ANSWER}after\n");
-        let log = Log::without_answers(text.as_bytes());
+        let log = Log::without_answers(text.as_bytes(), &[asked(Phase::Heal, 0)]);
         let (from, to) = ("before\n".len(), "before\n".len() + ANSWER.len());
         // (bytes of the file at some time, where that is in what is kept)
         for (size, want) in [
@@ -240,25 +299,24 @@ mod tests {
 
     #[test]
     fn an_answer_is_named_by_when_it_was_asked() {
-        let text = format!("a\n{ANSWER}b\n{ANSWER}");
-        let second = (2 + ANSWER.len() + 2) as u64;
-        let asked = |phase, from| ThreadsAsked {
-            node: 0,
-            phase,
-            from,
-        };
-        let all = [asked(Phase::Degraded, 2), asked(Phase::Heal, second)];
+        let text = format!("a\n{ANSWER}b\n{ANSWER}c\n{ANSWER}");
+        let second = 2 + ANSWER.len() + 2;
+        let all = [
+            asked(Phase::Degraded, 2),
+            asked(Phase::Heal, second),
+            asked(Phase::Heal, second + ANSWER.len() + 2),
+        ];
         let names = |asked: &[ThreadsAsked]| -> Vec<String> {
             let files = files(text.as_bytes(), "n1", asked);
             assert!(files.iter().all(|(_, b)| b == ANSWER.as_bytes()));
             files.into_iter().map(|(name, _)| name).collect()
         };
-        assert_eq!(
-            names(&all),
-            ["threads/degraded-n1.txt", "threads/heal-n1.txt"]
-        );
+        let of = ["degraded-n1", "heal-n1", "heal-n1-2"].map(|n| format!("threads/{n}.txt"));
+        assert_eq!(names(&all), of);
         // What nobody asked for is the node's own, and stays where it is.
-        assert_eq!(names(&all[1..]), ["threads/heal-n1.txt"]);
+        assert_eq!(names(&all[1..]), of[1..]);
+        let log = Log::without_answers(text.as_bytes(), &all[1..]);
+        assert_eq!(log.bytes, format!("a\n{ANSWER}b\nc\n").into_bytes());
     }
 
     #[test]

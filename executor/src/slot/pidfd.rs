@@ -46,6 +46,20 @@ pub(super) fn send(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     }
 }
 
+/// Whether the process has a handler for the signal now; false of one that has ended.
+pub(super) fn catches(pidfd: BorrowedFd<'_>, signal: i32) -> bool {
+    let field = |path: String, name: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+        Some(line.trim().to_owned())
+    };
+    let info = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let caught = field(info, "Pid:")
+        .and_then(|pid| field(format!("/proc/{pid}/status"), "SigCgt:"))
+        .and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    caught.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Whether the descriptor becomes readable in time; a pidfd does when its process has ended.
 pub(super) fn readable_within(fd: BorrowedFd<'_>, limit: Duration) -> bool {
     let until = Instant::now() + limit;
@@ -62,5 +76,35 @@ pub(super) fn readable_within(fd: BorrowedFd<'_>, limit: Duration) -> bool {
             _ if Instant::now() >= until => return false,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::process::Command;
+
+    #[test]
+    fn who_catches_a_signal() {
+        // A shell's trap is a handler; `sleep` has none.
+        let mut shell = Command::new("bash")
+            .args(["-c", "trap : QUIT; while :; do sleep 0.05; done"])
+            .spawn()
+            .unwrap();
+        let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();
+        let fd = |c: &std::process::Child| open(c.id() as i32).unwrap();
+        let (of_shell, of_sleep) = (fd(&shell), fd(&sleep));
+        let until = Instant::now() + Duration::from_secs(10);
+        while !catches(of_shell.as_fd(), libc::SIGQUIT) {
+            assert!(Instant::now() < until, "no trap is seen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!catches(of_sleep.as_fd(), libc::SIGQUIT));
+        for child in [&mut shell, &mut sleep] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(!catches(of_shell.as_fd(), libc::SIGQUIT), "it has ended");
     }
 }

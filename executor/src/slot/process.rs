@@ -57,10 +57,11 @@ impl Process {
         pidfd::send(self.pidfd.as_fd(), libc::SIGCONT).is_ok()
     }
 
-    /// SIGQUIT: a JVM writes what all its threads do to its standard output, and goes on. One that has just been started ends. Returns whether
-    /// there was a process to ask.
+    /// SIGQUIT, to a process that catches it: a JVM writes what all its threads do to its standard output, and goes on. One that has just been
+    /// started, or runs with `-Xrs`, would end. Returns whether it was asked.
     pub fn ask_threads(&self) -> bool {
-        pidfd::send(self.pidfd.as_fd(), libc::SIGQUIT).is_ok()
+        pidfd::catches(self.pidfd.as_fd(), libc::SIGQUIT)
+            && pidfd::send(self.pidfd.as_fd(), libc::SIGQUIT).is_ok()
     }
 
     /// Whether it has ended (all its threads), without blocking. Its [`Exit`] follows a little later.
