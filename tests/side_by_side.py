@@ -23,8 +23,10 @@ def campaign(args, name, folder):
     tested = [l for l in fuzzing if l["role"] == "fuzz" and not l["void"]]
     seconds = max(l["at_ms"] for l in fuzzing) / 1000
     spent = sum(l["spent_ms"] for l in fuzzing) / 1000
+    with open(out + "/default/fuzzer_stats") as f:
+        took = next(l.split(":")[1].strip() for l in f if l.startswith("side_by_side "))
     return {
-        "name": name,
+        "name": name + (f" ({took})" if slots == "auto" else ""),
         "sequences": len(tested),
         "seconds": seconds,
         "hour": 3600 * len(tested) / seconds,

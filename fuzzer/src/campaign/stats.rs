@@ -69,6 +69,8 @@ pub struct Figures {
     pub faults: String,
     pub max_faults: usize,
     pub seed: u64,
+    /// Slots: `-j`, or what `auto` came to.
+    pub side_by_side: usize,
     pub sequences_tested: u64,
     pub learning_runs: u64,
     pub learning_s: u64,
@@ -184,6 +186,7 @@ impl Figures {
             "faults" = self.faults;
             "max_faults" = self.max_faults;
             "seed" = self.seed;
+            "side_by_side" = self.side_by_side;
             "sequences_tested" = self.sequences_tested;
             "learning_runs" = self.learning_runs;
             "learning_time" = self.learning_s;

@@ -26,7 +26,7 @@ use std::rc::Rc;
 use warren_model::{FaultSequence, StartState, Trace};
 
 /// Kept runs that are looked at for one of a lineage.
-const LINEAGE_TRIES: u32 = 16;
+const LINEAGE_TRIES: u32 = 64;
 
 impl Session {
     /// The sequence behind a turn.
@@ -186,7 +186,7 @@ impl Session {
         drawing: &Drawing<'_>,
     ) -> Result<Option<Job>, FuzzError> {
         let start = self.draw_start(state);
-        let ground = self.ground(start)?;
+        let ground = self.ground(state, start)?;
         let warren = state.metadata_mut::<Warren>()?.clone();
         let (all, target) = (&self.options.shapes, &self.options.target);
         let Some((name, sequence)) =
@@ -203,12 +203,12 @@ impl Session {
     }
 
     /// What a fault-free run from this start tells; read once.
-    fn ground(&mut self, start: StartState) -> Result<Rc<Ground>, FuzzError> {
-        let root = root_of(start);
+    fn ground(&mut self, state: &State, start: StartState) -> Result<Rc<Ground>, FuzzError> {
+        let root = usual_root(start);
         if let Some(ground) = self.grounds.get(&root) {
             return Ok(ground.clone());
         }
-        let stored = StoredRun::read(&self.folder.runs(), root)?;
+        let stored = self.root_run(state, start)?;
         let matched = stored
             .record
             .matched
@@ -271,7 +271,10 @@ impl Session {
         };
         let stored = match kept {
             Some(stored) => stored,
-            None => StoredRun::read(&self.folder.runs(), root_of(self.draw_start(state)))?,
+            None => {
+                let start = self.draw_start(state);
+                self.root_run(state, start)?
+            }
         };
         let id = stored.id;
         let seed = seed_of(&stored.record, &stored.trace, stored.bounds);
@@ -288,7 +291,7 @@ impl Session {
     }
 
     /// A kept run that started as the share of cold starts has it, as far as one is met soon; none when only the roots are there.
-    fn draw_kept(&self, state: &mut State) -> Result<Option<StoredRun>, FuzzError> {
+    fn draw_kept(&mut self, state: &mut State) -> Result<Option<StoredRun>, FuzzError> {
         let roots = u64::from(self.learnt.roots);
         let kept = (state.corpus().count() as u64).saturating_sub(roots);
         if kept == 0 {
@@ -296,17 +299,48 @@ impl Session {
         }
         // Without snapshots there is one lineage.
         let cold = (roots > 1).then(|| chance(state.rand_mut(), self.cold_share()));
-        let mut tries = 0;
-        loop {
-            let id = roots + below(state.rand_mut(), kept);
-            let stored = StoredRun::read(&self.folder.runs(), id)?;
-            tries += 1;
+        let mut id = roots + below(state.rand_mut(), kept);
+        for _ in 1..LINEAGE_TRIES {
+            let known = self.lineage.get(&id).copied();
+            if cold.is_none() || known.is_some() && known == cold {
+                break;
+            }
+            if known.is_none() {
+                let stored = StoredRun::read(&self.folder.runs(), id)?;
+                let matched = stored.record.matched.as_ref();
+                let is_cold = matched.is_none_or(|m| m.start == StartState::Cold);
+                self.lineage.insert(id, is_cold);
+                if cold == Some(is_cold) {
+                    return Ok(Some(stored));
+                }
+            }
+            id = roots + below(state.rand_mut(), kept);
+        }
+        StoredRun::read(&self.folder.runs(), id).map(Some)
+    }
+
+    /// The fault-free run from this start; from the cold one where that is not kept.
+    fn root_run(&mut self, state: &State, start: StartState) -> Result<StoredRun, FuzzError> {
+        let runs = self.folder.runs();
+        let usual = usual_root(start);
+        let is_root = |stored: &StoredRun| {
             let matched = stored.record.matched.as_ref();
-            let is_cold = matched.is_none_or(|m| m.start == StartState::Cold);
-            if cold.is_none_or(|cold| cold == is_cold) || tries == LINEAGE_TRIES {
-                return Ok(Some(stored));
+            matched.is_some_and(|m| m.faults.is_empty() && m.start == start)
+        };
+        let at = self.late_roots.get(&usual).copied().unwrap_or(usual);
+        let stored = StoredRun::read(&runs, at)?;
+        if is_root(&stored) || self.late_roots.contains_key(&usual) {
+            return Ok(stored);
+        }
+        for id in 0..state.corpus().count() as u64 {
+            let stored = StoredRun::read(&runs, id)?;
+            if is_root(&stored) {
+                self.late_roots.insert(usual, id);
+                return Ok(stored);
             }
         }
+        self.late_roots.insert(usual, 0);
+        StoredRun::read(&runs, 0)
     }
 
     /// The job of a sequence that no class stands for; none when it was tested.
@@ -341,9 +375,8 @@ impl Session {
     }
 }
 
-/// The fault-free run from this start. A root that was learned late has another number: then the run of this one is from another start, which
-/// is drawn for instead.
-fn root_of(start: StartState) -> u64 {
+/// Where the fault-free run from this start usually is: the roots come first, in this order.
+fn usual_root(start: StartState) -> u64 {
     match start {
         StartState::Cold => 0,
         StartState::Snapshot(k) => u64::from(k),

@@ -69,6 +69,10 @@ pub struct Session {
     pub root: Root,
     /// What shapes are cast on, by the id of the root that was read for it.
     pub grounds: BTreeMap<u64, Rc<Ground>>,
+    /// Whether a kept run began cold, of those that were looked at.
+    pub lineage: BTreeMap<u64, bool>,
+    /// Roots by snapshot that are not where they usually are: made when the campaign was resumed.
+    pub late_roots: BTreeMap<u64, u64>,
     /// Given by `-i`.
     pub seeds: Seeds,
     /// Hashes of the sequences tested: two seed runs may have a child in common.
@@ -150,6 +154,8 @@ impl Session {
             fault_free_stacks: BTreeSet::new(),
             root: Root::default(),
             grounds: BTreeMap::new(),
+            lineage: BTreeMap::new(),
+            late_roots: BTreeMap::new(),
             seeds,
             tested: BTreeSet::new(),
             max_classes,
@@ -408,6 +414,7 @@ impl Session {
             faults: self.options.faults.to_string(),
             max_faults: self.options.max_faults,
             seed: self.seed,
+            side_by_side: self.slots,
             sequences_tested: c.sequences,
             learning_runs: c.learning_runs,
             learning_s: self.learning.as_secs(),

@@ -4,7 +4,7 @@
 //! life. It refuses to settle anything: whether clusters bear each other is asked there.
 
 use super::State;
-use super::drive::{Drive, Observers, median};
+use super::drive::{Drive, Observers};
 use super::kept::{drawing, shape};
 use super::learn::{learning_run, unusable};
 use super::options::FuzzError;
@@ -58,7 +58,7 @@ where
     let began = session.learning_so_far();
     let since = Instant::now();
     let (mut busy, mut measured) = (Busy::default(), 0);
-    let sequences = sequences(session, executor);
+    let sequences = sequences(session, executor)?;
     let all = sequences.len();
     for (n, sequence) in sequences.iter().enumerate() {
         if session.stopping() {
@@ -80,6 +80,7 @@ where
         match unusable(run.judgement(), record.timed_out) {
             // The search tests the like of it, and tells it.
             Some(why) => session.say(format!("-j auto: {}: {why}", sequence.kinds())),
+            None if record.not_injected.is_some() => {}
             None => {
                 busy.add(record);
                 measured += 1;
@@ -108,21 +109,20 @@ where
 
 /// From the snapshots in turn, cold where there is none: with a crash and a reboot, and each second one with a cut as well, where these may be
 /// drawn. A crash keeps the survivors busy, a cut that stays open lets a run wait for what its clients cannot have; a campaign has both.
-fn sequences<E: Drive>(session: &Session, executor: &E) -> Vec<FaultSequence> {
+fn sequences<E: Drive>(session: &Session, executor: &E) -> Result<Vec<FaultSequence>, FuzzError> {
     let shape = shape(session, executor);
     let drawing = drawing(session, executor, &shape);
-    let wait = median(&session.learnt.tests) / 4;
-    let wait = u32::try_from(wait).unwrap_or(u32::MAX);
+    let root = StoredRun::read(&session.folder.runs(), 0)?;
+    let wait = u32::try_from(root.record.times.test / 4).unwrap_or(u32::MAX);
     let snapshots = usize::from(session.learnt.roots.saturating_sub(1));
-    (0..RUNS)
-        .filter_map(|n| {
-            let start = match snapshots {
-                0 => StartState::Cold,
-                _ => StartState::Snapshot(u8::try_from(n % snapshots + 1).ok()?),
-            };
-            plain_faults(&drawing, &session.options.target, start, n, wait)
-        })
-        .collect()
+    let sequences = (0..RUNS).filter_map(|n| {
+        let start = match snapshots {
+            0 => StartState::Cold,
+            _ => StartState::Snapshot(u8::try_from(n % snapshots + 1).ok()?),
+        };
+        plain_faults(&drawing, &session.options.target, start, n, wait)
+    });
+    Ok(sequences.collect())
 }
 
 /// A crash of the `n`-th of the nodes that may crash, in turn, and its reboot; with `n` odd an isolation of the next of them, to the end.
