@@ -15,24 +15,39 @@ pub fn slots_set(map: &[u8]) -> usize {
     map.iter().filter(|b| **b != 0).count()
 }
 
-/// Share of slots, among those set in at least one learning run, that all learning runs agree on: AFL's `stability`, 0..=1. No
-/// runs, one run or empty maps are perfectly stable. Maps of unequal size count their missing slots as 0.
-#[must_use]
-pub fn stability<M: AsRef<[u8]>>(runs: &[M]) -> f64 {
-    let size = runs.iter().map(|m| m.as_ref().len()).max().unwrap_or(0);
-    let (mut any, mut all) = (0usize, 0usize);
-    for slot in 0..size {
-        let set = runs
-            .iter()
-            .filter(|m| m.as_ref().get(slot).is_some_and(|b| *b != 0))
-            .count();
-        any += usize::from(set > 0);
-        all += usize::from(set > 0 && set == runs.len());
+/// What the fault-free runs of one start state cover, and how far they agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// Slots that at least one of them set.
+    pub slots: u64,
+    /// Of these, slots that not all of them set: noise.
+    pub variable: u64,
+}
+
+impl Baseline {
+    /// Of so many maps. Maps of unequal size count their missing slots as 0.
+    #[must_use]
+    pub fn of<M: AsRef<[u8]>>(runs: &[M]) -> Self {
+        let size = runs.iter().map(|m| m.as_ref().len()).max().unwrap_or(0);
+        let mut baseline = Baseline::default();
+        for slot in 0..size {
+            let set = runs
+                .iter()
+                .filter(|m| m.as_ref().get(slot).is_some_and(|b| *b != 0))
+                .count();
+            baseline.slots += u64::from(set > 0);
+            baseline.variable += u64::from(set > 0 && set < runs.len());
+        }
+        baseline
     }
-    if any == 0 {
-        1.0
-    } else {
-        all as f64 / any as f64
+
+    /// Share of slots that all runs agree on: AFL's `stability`, 0..=1. No runs, one run or empty maps are perfectly stable.
+    #[must_use]
+    pub fn stability(&self) -> f64 {
+        match self.slots {
+            0 => 1.0,
+            slots => (slots - self.variable) as f64 / slots as f64,
+        }
     }
 }
 
@@ -146,10 +161,13 @@ mod tests {
 
     #[test]
     fn stability_is_the_share_all_runs_agree_on() {
-        assert!((stability(&[vec![1u8, 1, 0], vec![1, 0, 0]]) - 0.5).abs() < 1e-9);
-        assert!((stability(&[vec![1u8, 1], vec![1, 1]]) - 1.0).abs() < 1e-9);
-        assert!((stability(&[vec![1u8, 0], vec![0, 1]]) - 0.0).abs() < 1e-9);
-        assert!((stability::<Vec<u8>>(&[]) - 1.0).abs() < 1e-9);
+        let half = Baseline::of(&[vec![1u8, 1, 0], vec![1, 0, 0]]);
+        assert_eq!((half.slots, half.variable), (2, 1));
+        let stability = |maps: &[Vec<u8>]| Baseline::of(maps).stability();
+        assert!((half.stability() - 0.5).abs() < 1e-9);
+        assert!((stability(&[vec![1, 1], vec![1, 1]]) - 1.0).abs() < 1e-9);
+        assert!(stability(&[vec![1, 0], vec![0, 1]]).abs() < 1e-9);
+        assert!((stability(&[]) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `fuzzer_stats` and `plot_data`: AFL's keys in AFL's order with true figures (a key without a meaning here is 0), ours after
 //! them. docs/campaign.md says what each means.
 
-use crate::fuzz::InjectedRates;
+use crate::fuzz::{InjectedRates, LearntRoot};
 use crate::search::Warren;
 use crate::search::warren::Tally;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub struct Figures {
     pub cur_item: u64,
     pub pending_new: u64,
     pub pending_total: u64,
-    /// Percent.
+    /// Percent, of the start state whose fault-free runs agree least.
     pub stability: f64,
     pub saved_crashes: u64,
     pub saved_hangs: u64,
@@ -61,7 +61,8 @@ pub struct Figures {
     pub peak_rss_mb: u64,
     pub edges_found: u64,
     pub total_edges: u64,
-    pub variable_slots: u64,
+    /// The start states, and what fault-free runs from each cover.
+    pub starts: Vec<LearntRoot>,
     pub target: String,
     pub command_line: String,
     // Ours.
@@ -174,7 +175,7 @@ impl Figures {
             "peak_rss_mb" = self.peak_rss_mb;
             "edges_found" = self.edges_found;
             "total_edges" = self.total_edges;
-            "var_byte_count" = self.variable_slots;
+            "var_byte_count" = self.starts.iter().map(|s| s.baseline.variable).max().unwrap_or(0);
             "afl_banner" = self.target;
             "afl_version" = concat!("warren-", env!("CARGO_PKG_VERSION"));
             "target_mode" = "cluster";
@@ -220,6 +221,14 @@ impl Figures {
             "others" = self.others;
             "others_tested" = self.others_tested;
             "known_findings" = self.known.len();
+        }
+        for LearntRoot {
+            start, baseline, ..
+        } in &self.starts
+        {
+            let key = format!("slots_of_{start}").replace('-', "_");
+            let (slots, vary) = (baseline.slots, baseline.variable);
+            put(&key, format!("{slots} fault-free, {vary} vary"));
         }
         for (reason, runs) in &self.not_injected {
             // afl-whatsup reads the file as shell variables: no hyphen may stand in a key.
@@ -320,6 +329,8 @@ pub fn peak_rss_mb() -> u64 {
 mod tests {
     use super::*;
     use crate::search::Origin;
+    use warren_feedback::coverage::Baseline;
+    use warren_model::StartState;
 
     /// AFL++'s keys in its order.
     const AFL: &str = "start_time last_update run_time fuzzer_pid cycles_done cycles_wo_finds time_wo_finds execs_done execs_per_sec \
@@ -334,6 +345,16 @@ mod tests {
             edges_found: 1638,
             total_edges: 65536,
             stability: 98.765,
+            starts: [(StartState::Cold, 3), (StartState::Snapshot(1), 9)]
+                .map(|(start, variable)| LearntRoot {
+                    start,
+                    run: 0,
+                    baseline: Baseline {
+                        slots: 300,
+                        variable,
+                    },
+                })
+                .into(),
             target: "canary".into(),
             injected: InjectedRates {
                 one_fault_asked: 40,
@@ -372,6 +393,8 @@ mod tests {
         assert!(text.contains("execs_done        : 61\n"));
         assert!(text.contains("stability         : 98.77%\n") || text.contains("98.76%"));
         assert!(text.contains("bitmap_cvg        : 2.50%\n"));
+        assert!(text.contains("var_byte_count    : 9\n"));
+        assert!(text.contains("slots_of_snapshot_1: 300 fault-free, 9 vary\n"));
         assert!(text.contains("one_fault_full_pct: 87.5%\n"));
         assert!(text.contains("not_injected_silence: 5\n"));
         assert!(text.contains("shapes_tried      : 2\n") && !text.contains("havoc_tried"));

@@ -143,7 +143,7 @@ where
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
 
     // Roots of snapshots may be missing: they did not work, or were not wanted, before.
-    let whole = session.learnt.roots > session.options.starts.snapshots;
+    let whole = session.learnt.snapshots() >= session.options.starts.snapshots;
     let learned = if session.learnt.done && whole {
         Ok(())
     } else {
@@ -227,7 +227,7 @@ fn resume<E: Drive>(
     if let Some(stacks) = &session.learnt.background {
         executor.take_up_background(stacks)?;
     }
-    if session.learnt.roots > 0 && !session.options.strategy.has_queue() {
+    if !session.learnt.roots.is_empty() && !session.options.strategy.has_queue() {
         let root = StoredRun::read(&session.folder.runs(), 0)?;
         session.root = Root {
             trace: root.trace,

@@ -117,8 +117,7 @@ impl Session {
     }
 
     fn draw_start(&self, state: &mut State) -> StartState {
-        let snapshots = self.learnt.roots.saturating_sub(1);
-        random_points::start(snapshots, self.cold_share(), state.rand_mut())
+        random_points::start(self.learnt.snapshots(), self.cold_share(), state.rand_mut())
     }
 
     fn child(
@@ -151,21 +150,25 @@ impl Session {
             queue.put_off(&pick);
             return Ok(None);
         }
+        let lines = describe(&sequence, &stored.trace);
+        let sequence = match pick.tries {
+            0 => sequence,
+            _ => whoever_comes(sequence),
+        };
+        // Siblings at different nodes may be one sequence once whoever comes first is taken.
+        let another = pick.tries == 1 && identity(&sequence) != plain;
         let job = Job {
-            lines: describe(&sequence, &stored.trace),
+            lines,
             why: reason(&pick, &sequence),
             twin: twin(&sequence, drawing),
-            sequence: match pick.tries {
-                0 => sequence,
-                _ => whoever_comes(sequence),
-            },
+            sequence,
             waits: match pick.tries {
                 0 => waits::of_child(&stored.record.injected, t_ns, self.limits.fault_wait),
                 _ => Vec::new(),
             },
             ..Job::default()
         };
-        if !self.take_note(&job) && pick.tries == 0 {
+        if !self.take_note(&job) && (pick.tries == 0 || another) {
             state.metadata_mut::<Queue>()?.needs_no_run(&pick);
             return Ok(None);
         }
@@ -186,7 +189,7 @@ impl Session {
         drawing: &Drawing<'_>,
     ) -> Result<Option<Job>, FuzzError> {
         let start = self.draw_start(state);
-        let ground = self.ground(state, start)?;
+        let ground = self.ground(start)?;
         let warren = state.metadata_mut::<Warren>()?.clone();
         let (all, target) = (&self.options.shapes, &self.options.target);
         let Some((name, sequence)) =
@@ -203,12 +206,12 @@ impl Session {
     }
 
     /// What a fault-free run from this start tells; read once.
-    fn ground(&mut self, state: &State, start: StartState) -> Result<Rc<Ground>, FuzzError> {
-        let root = usual_root(start);
+    fn ground(&mut self, start: StartState) -> Result<Rc<Ground>, FuzzError> {
+        let root = self.learnt.root_of(start);
         if let Some(ground) = self.grounds.get(&root) {
             return Ok(ground.clone());
         }
-        let stored = self.root_run(state, start)?;
+        let stored = StoredRun::read(&self.folder.runs(), root)?;
         let matched = stored
             .record
             .matched
@@ -273,7 +276,7 @@ impl Session {
             Some(stored) => stored,
             None => {
                 let start = self.draw_start(state);
-                self.root_run(state, start)?
+                StoredRun::read(&self.folder.runs(), self.learnt.root_of(start))?
             }
         };
         let id = stored.id;
@@ -292,7 +295,7 @@ impl Session {
 
     /// A kept run that started as the share of cold starts has it, as far as one is met soon; none when only the roots are there.
     fn draw_kept(&mut self, state: &mut State) -> Result<Option<StoredRun>, FuzzError> {
-        let roots = u64::from(self.learnt.roots);
+        let roots = self.learnt.roots.len() as u64;
         let kept = (state.corpus().count() as u64).saturating_sub(roots);
         if kept == 0 {
             return Ok(None);
@@ -302,10 +305,11 @@ impl Session {
         let mut id = roots + below(state.rand_mut(), kept);
         for _ in 1..LINEAGE_TRIES {
             let known = self.lineage.get(&id).copied();
-            if cold.is_none() || known.is_some() && known == cold {
+            let root = self.learnt.is_root(id);
+            if !root && (cold.is_none() || known.is_some() && known == cold) {
                 break;
             }
-            if known.is_none() {
+            if known.is_none() && !root {
                 let stored = StoredRun::read(&self.folder.runs(), id)?;
                 let matched = stored.record.matched.as_ref();
                 let is_cold = matched.is_none_or(|m| m.start == StartState::Cold);
@@ -317,30 +321,6 @@ impl Session {
             id = roots + below(state.rand_mut(), kept);
         }
         StoredRun::read(&self.folder.runs(), id).map(Some)
-    }
-
-    /// The fault-free run from this start; from the cold one where that is not kept.
-    fn root_run(&mut self, state: &State, start: StartState) -> Result<StoredRun, FuzzError> {
-        let runs = self.folder.runs();
-        let usual = usual_root(start);
-        let is_root = |stored: &StoredRun| {
-            let matched = stored.record.matched.as_ref();
-            matched.is_some_and(|m| m.faults.is_empty() && m.start == start)
-        };
-        let at = self.late_roots.get(&usual).copied().unwrap_or(usual);
-        let stored = StoredRun::read(&runs, at)?;
-        if is_root(&stored) || self.late_roots.contains_key(&usual) {
-            return Ok(stored);
-        }
-        for id in 0..state.corpus().count() as u64 {
-            let stored = StoredRun::read(&runs, id)?;
-            if is_root(&stored) {
-                self.late_roots.insert(usual, id);
-                return Ok(stored);
-            }
-        }
-        self.late_roots.insert(usual, 0);
-        StoredRun::read(&runs, 0)
     }
 
     /// The job of a sequence that no class stands for; none when it was tested.
@@ -372,14 +352,6 @@ impl Session {
             self.news.tested.extend(job.identities());
         }
         fresh
-    }
-}
-
-/// Where the fault-free run from this start usually is: the roots come first, in this order.
-fn usual_root(start: StartState) -> u64 {
-    match start {
-        StartState::Cold => 0,
-        StartState::Snapshot(k) => u64::from(k),
     }
 }
 

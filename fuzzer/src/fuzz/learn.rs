@@ -3,21 +3,22 @@
 
 use super::State;
 use super::drive::{Drive, Limits, Observers};
+use super::learnt::Learnt;
 use super::options::FuzzError;
-use super::saved::Learnt;
-use super::session::{STOPPED, Session, edges_found};
+use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{execute, line, set_options};
-use super::starts::{root, snapshots, take_in};
+use super::starts::{Found, root, snapshots, take_in};
 use crate::campaign::RunRole;
+use libafl::HasMetadata;
 use libafl::executors::{ExitKind, HasObservers};
 use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
 use libafl_bolts::ToSlice;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use warren_feedback::Judge;
-use warren_feedback::coverage::{larger_map, slots_set, stability};
+use warren_feedback::coverage::{Baseline, larger_map, slots_set};
 use warren_feedback::logs::silent;
+use warren_feedback::{Judge, KnownSlots};
 use warren_model::{FaultSequence, NodeName, Verdict};
 
 /// Limit of a learning run: nothing is known yet.
@@ -46,10 +47,10 @@ where
         background(session, executor)?;
         session.commit_whole(state)?;
     }
-    if session.learnt.roots == 0 {
+    if session.learnt.roots.is_empty() {
         cold(session, fuzzer, executor, state, manager, judge)?;
     }
-    if session.learnt.roots > 0 {
+    if !session.learnt.roots.is_empty() {
         snapshots(session, fuzzer, executor, state, manager, judge)?;
     }
     if !session.stopping() && !session.learnt.done {
@@ -136,6 +137,8 @@ where
                 executor.map_size()
             ));
             executor.resize_map(size)?;
+            state.add_metadata(KnownSlots::new());
+            session.edges_fault_free = 0;
             (totals, tests, maps) = (Vec::new(), Vec::new(), Vec::new());
             session.map_size = size;
             session.learnt = Learnt {
@@ -185,15 +188,16 @@ where
         session.options.least_limits,
         session.options.run_limit,
     );
-    session.stability = 100.0 * stability(&maps);
-    session.edges_fault_free = edges_found(state);
-    session.variable_slots = variable(&maps);
     // The last usable run is still in the observers unless an unusable one came after it: then the loop would have gone on.
     let Some(kind) = last_kind else {
         return Ok(());
     };
     session.learnt.maps = Vec::new();
-    root(session, fuzzer, executor, state, manager, &empty, kind)
+    let found = Found {
+        kind,
+        baseline: Baseline::of(&maps),
+    };
+    root(session, fuzzer, executor, state, manager, &empty, found)
 }
 
 /// One fault-free run, left in the observers, counted and written down. None: an end was asked for meanwhile, and it tells nothing.
@@ -299,15 +303,4 @@ pub(super) fn unusable(judgement: &warren_model::Judgement, timed_out: bool) -> 
                 .join("; "),
         ),
     }
-}
-
-/// Slots that some but not all learning runs set.
-fn variable(maps: &[Vec<u8>]) -> u64 {
-    let size = maps.first().map_or(0, Vec::len);
-    (0..size)
-        .filter(|i| {
-            let set = maps.iter().filter(|m| m[*i] != 0).count();
-            set > 0 && set < maps.len()
-        })
-        .count() as u64
 }

@@ -14,6 +14,7 @@ mod import;
 mod job;
 mod kept;
 mod learn;
+mod learnt;
 mod minimise;
 mod options;
 mod owed;
@@ -36,6 +37,7 @@ pub use cluster::run;
 pub use describe::describe;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
+pub use learnt::LearntRoot;
 pub use options::{
     COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts,
     StrategyKind,

@@ -4,9 +4,9 @@
 
 use super::State;
 use super::import::Seeds;
+use super::learnt::Learnt;
 use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
-use super::side_by_side::Rehearsed;
 use super::sync::{Other, Taken};
 use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Opened, STATE_VERSION, Store, hook, tidy};
@@ -172,27 +172,6 @@ pub struct Record {
     pub news: News,
 }
 
-/// What learning leaves behind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Learnt {
-    /// All roots of the search are there.
-    pub done: bool,
-    /// So many are: that of the cold start first, then one for each snapshot.
-    pub roots: u8,
-    /// Of usable runs: total and test time, ms; their maps while learning goes on.
-    pub totals: Vec<u64>,
-    pub tests: Vec<u64>,
-    pub maps: Vec<Vec<u8>>,
-    /// Why runs were not usable.
-    pub wrong: Vec<String>,
-    /// Background stacks; none = not learned yet.
-    pub background: Option<Vec<StackId>>,
-    /// What `-j` was asked for, and the slots it came to.
-    pub side_by_side: Option<(String, usize)>,
-    /// While that is tried.
-    pub rehearsed: Option<Rehearsed>,
-}
-
 /// The whole state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Whole {
@@ -211,8 +190,6 @@ pub struct Whole {
     pub run_limit_ms: u64,
     pub fault_wait_ms: u64,
     pub map_size: u64,
-    pub stability: f64,
-    pub variable_slots: u64,
     pub edges_fault_free: u64,
     /// Drawn once.
     pub swarm: Option<Swarm>,
@@ -434,8 +411,6 @@ impl Session {
         self.durable_due = whole.durable_due;
         self.fault_free_stacks = whole.fault_free_stacks;
         self.map_size = whole.map_size as usize;
-        self.stability = whole.stability;
-        self.variable_slots = whole.variable_slots;
         self.edges_fault_free = whole.edges_fault_free;
         self.swarm = whole.swarm;
         self.learning = Duration::from_millis(now.learning_ms);
@@ -476,8 +451,6 @@ impl Session {
             run_limit_ms: super::session::ms(self.limits.run),
             fault_wait_ms: super::session::ms(self.limits.fault_wait),
             map_size: self.map_size as u64,
-            stability: self.stability,
-            variable_slots: self.variable_slots,
             edges_fault_free: self.edges_fault_free,
             swarm: self.swarm.clone(),
         })

@@ -5,8 +5,9 @@ pub use super::counts::{Clock, Counts};
 use super::cpu::CpuMeter;
 use super::drive::Limits;
 use super::import::Seeds;
+use super::learnt::Learnt;
 use super::options::{EndReason, FuzzError, FuzzOptions};
-use super::saved::{Job, Learnt, News, Owed, Redo};
+use super::saved::{Job, News, Owed, Redo};
 use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
 use super::sync::Instances;
 use super::under_way::UnderWay;
@@ -71,8 +72,6 @@ pub struct Session {
     pub grounds: BTreeMap<u64, Rc<Ground>>,
     /// Whether a kept run began cold, of those that were looked at.
     pub lineage: BTreeMap<u64, bool>,
-    /// Roots by snapshot that are not where they usually are: made when the campaign was resumed.
-    pub late_roots: BTreeMap<u64, u64>,
     /// Given by `-i`.
     pub seeds: Seeds,
     /// Hashes of the sequences tested: two seed runs may have a child in common.
@@ -80,8 +79,6 @@ pub struct Session {
     /// Most classes in memory.
     pub max_classes: usize,
     pub map_size: usize,
-    pub stability: f64,
-    pub variable_slots: u64,
     pub edges_fault_free: u64,
     pub learning: Duration,
     /// Why the campaign is to end, once it is.
@@ -155,13 +152,10 @@ impl Session {
             root: Root::default(),
             grounds: BTreeMap::new(),
             lineage: BTreeMap::new(),
-            late_roots: BTreeMap::new(),
             seeds,
             tested: BTreeSet::new(),
             max_classes,
             map_size: 0,
-            stability: 100.0,
-            variable_slots: 0,
             edges_fault_free: 0,
             learning: Duration::ZERO,
             end: None,
@@ -395,7 +389,7 @@ impl Session {
                 .map_or(0, |id| usize::from(id) as u64),
             pending_new: queue.map_or(0, Queue::pending_new),
             pending_total: queue.map_or(0, Queue::pending),
-            stability: self.stability,
+            stability: self.learnt.stability(),
             saved_crashes: c.saved_crashes,
             saved_hangs: c.saved_hangs,
             last_find: at(c.last_find),
@@ -407,7 +401,7 @@ impl Session {
             peak_rss_mb: peak_rss_mb(),
             edges_found: edges_found(state),
             total_edges: self.map_size as u64,
-            variable_slots: self.variable_slots,
+            starts: self.learnt.roots.clone(),
             target: self.options.target.clone(),
             command_line: folder::shell_line(&self.options.command_line),
             strategy: self.options.strategy.to_string(),
@@ -523,7 +517,7 @@ impl Session {
             s.coverage = edges_found(state);
             s.map_size = self.map_size as u64;
             s.coverage_fault_free = self.edges_fault_free;
-            s.stability = self.stability;
+            s.stability = self.learnt.stability();
             s.findings = self.bugs();
             s.known.clone_from(&self.known);
             s.kept_findings.clone_from(&self.findings);

@@ -233,13 +233,10 @@ where
 
 /// The starts take turns.
 fn fault_free(session: &Session, n: usize) -> FaultSequence {
-    let roots = usize::from(session.learnt.roots.max(1));
-    let start = match u8::try_from(n % roots) {
-        Ok(0) | Err(_) => StartState::Cold,
-        Ok(number) => StartState::Snapshot(number),
-    };
+    let roots = &session.learnt.roots;
+    let root = roots.get(n % roots.len().max(1));
     FaultSequence {
-        start,
+        start: root.map_or(StartState::Cold, |r| r.start),
         ..FaultSequence::empty(&session.options.target)
     }
 }

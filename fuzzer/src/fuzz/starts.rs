@@ -6,6 +6,7 @@
 use super::State;
 use super::drive::{Drive, Observers};
 use super::learn::{MAY_FAIL, learning_run, unusable, words};
+use super::learnt::LearntRoot;
 use super::options::FuzzError;
 use super::session::{Root, STOPPED, Session};
 use super::snapshot::CurrentRun;
@@ -17,8 +18,11 @@ use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
 use libafl_bolts::ToSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use warren_feedback::{Judge, KnownSlots, KnownStates, coverage::slots_set};
+use warren_feedback::{Judge, KnownSlots, KnownStates, coverage::Baseline};
 use warren_model::{FaultSequence, StartState};
+
+/// Fault-free runs from a snapshot: two show what varies. The cold start has all `learning_runs`, which also set the limits.
+const RUNS: usize = 2;
 
 /// What the fault-free run in the observers shows is ordinary from now on.
 pub(super) fn take_in<E>(
@@ -35,13 +39,20 @@ pub(super) fn take_in<E>(
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .learn_fault_free(run.product());
-    state
+    let new = state
         .metadata_or_insert_with(KnownSlots::new)
         .learn(observers.0.to_slice());
+    session.edges_fault_free += new as u64;
     state
         .metadata_or_insert_with(KnownStates::default)
         .learn(run.states());
     session.fault_free_stacks.extend(test_stacks(run.trace()));
+}
+
+/// The fault-free run in the observers that is to be a root, and what those from its start have in common.
+pub(super) struct Found {
+    pub kind: ExitKind,
+    pub baseline: Baseline,
 }
 
 /// Makes the fault-free run in the observers a root of the search.
@@ -52,7 +63,7 @@ pub(super) fn root<E, EM, Z>(
     state: &mut State,
     manager: &mut EM,
     sequence: &FaultSequence,
-    kind: ExitKind,
+    found: Found,
 ) -> Result<(), FuzzError>
 where
     E: HasObservers<Observers = Observers> + Drive,
@@ -63,7 +74,7 @@ where
         manager,
         sequence,
         &*executor.observers(),
-        &kind,
+        &found.kind,
         true,
     )?;
     let id = id.ok_or_else(|| {
@@ -88,14 +99,18 @@ where
             &drawing,
             &stacks,
         )?;
-    } else if session.learnt.roots == 0 {
+    } else if session.learnt.roots.is_empty() {
         session.root = Root {
             trace: run.trace().clone(),
             incarnations: run.record().incarnations.clone(),
             test_ms: run.record().times.test,
         };
     }
-    session.learnt.roots += 1;
+    session.learnt.roots.push(LearntRoot {
+        start: sequence.start,
+        run: usize::from(id) as u64,
+        baseline: found.baseline,
+    });
     session.redo.queue = Some(take_entry(state, id)?);
     session.commit_whole(state)
 }
@@ -115,9 +130,8 @@ where
         + ExecutionProcessor<EM, FaultSequence, Observers, State>,
 {
     let wanted = session.options.starts.snapshots;
-    while session.learnt.roots <= wanted {
-        // The cold start is root 0.
-        let number = session.learnt.roots;
+    while session.learnt.snapshots() < wanted {
+        let number = session.learnt.snapshots() + 1;
         session.show_current(CurrentRun {
             doing: format!("making snapshot {number}/{wanted}"),
             since: Some(Instant::now()),
@@ -133,24 +147,26 @@ where
         };
         let made = began.elapsed().as_millis();
         let usable = match warm {
-            Ok(()) => from_snapshot(session, fuzzer, executor, state, manager, number)?,
+            Ok(()) => from_snapshot(session, fuzzer, executor, state, manager, judge, number)?,
             Err(why) => Err(why),
         };
         if session.stopping() {
             return Ok(());
         }
         match usable {
-            Ok(kind) => {
-                take_in(session, executor, state, judge);
+            Ok(found) => {
                 let observers = executor.observers();
                 session.say(format!(
-                    "snapshot {number}/{wanted}: made in {made} ms; a run from it takes {} ms, {} points, {} slots",
+                    "snapshot {number}/{wanted}: made in {made} ms; a run from it takes {} ms, {} points, {} slots, of which {} vary",
                     observers.1.0.record().times.total,
                     observers.1.0.trace().events.len(),
-                    slots_set(observers.0.to_slice()),
+                    found.baseline.slots,
+                    found.baseline.variable,
                 ));
                 let sequence = fault_free(session, number);
-                root(session, fuzzer, &*executor, state, manager, &sequence, kind)?;
+                root(
+                    session, fuzzer, &*executor, state, manager, &sequence, found,
+                )?;
                 session.publish(state, false)?;
             }
             Err(why) if session.options.starts.required => {
@@ -181,23 +197,28 @@ fn fault_free(session: &Session, number: u8) -> FaultSequence {
     }
 }
 
-/// A usable fault-free run from a snapshot, left in the observers; else why there is none.
+/// As many usable fault-free runs from a snapshot as show its noise, the last one left in the observers; else why there are not.
 fn from_snapshot<E, EM, Z>(
     session: &mut Session,
     fuzzer: &mut Z,
     executor: &mut E,
     state: &mut State,
     manager: &mut EM,
+    judge: &Arc<Mutex<Judge>>,
     number: u8,
-) -> Result<Result<ExitKind, String>, FuzzError>
+) -> Result<Result<Found, String>, FuzzError>
 where
     E: HasObservers<Observers = Observers> + Drive,
     Z: ExecutesInput<E, EM, FaultSequence, State>,
 {
     let sequence = fault_free(session, number);
     let limit = session.limits.run;
-    let mut why = String::new();
-    for _ in 0..=MAY_FAIL {
+    let wanted = RUNS.min(session.options.learning_runs.max(1));
+    // Of an earlier process, when that was cut off here. The last run must be made now: the root is what it leaves in the observers.
+    let mut maps = session.learnt.maps.clone();
+    maps.truncate(wanted - 1);
+    let mut failed = 0;
+    loop {
         let made = learning_run(session, fuzzer, executor, state, manager, &sequence, limit)?;
         let Some(kind) = made else {
             return Ok(Err(STOPPED.into()));
@@ -213,16 +234,29 @@ where
             return Ok(Err(run.product().cold.clone().unwrap_or_default()));
         }
         match unusable(run.judgement(), record.timed_out) {
-            None => return Ok(Ok(kind)),
+            None => {
+                maps.push(observers.0.to_slice().to_vec());
+                take_in(session, executor, state, judge);
+                if maps.len() == wanted {
+                    session.learnt.maps = Vec::new();
+                    let baseline = Baseline::of(&maps);
+                    return Ok(Ok(Found { kind, baseline }));
+                }
+            }
             Some(wrong) => {
                 session.say(format!(
                     "a fault-free run from snapshot {number} is not usable: {wrong}"
                 ));
-                why = wrong;
-                // Before the next run's line.
-                session.commit_whole(state)?;
+                failed += 1;
+                if failed > MAY_FAIL {
+                    session.learnt.maps = Vec::new();
+                    session.commit_whole(state)?;
+                    return Ok(Err(wrong));
+                }
             }
         }
+        // Before the next run's line.
+        session.learnt.maps.clone_from(&maps);
+        session.commit_whole(state)?;
     }
-    Ok(Err(why))
 }

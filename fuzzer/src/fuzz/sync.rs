@@ -261,12 +261,8 @@ impl Session {
         if !self.options.strategy.has_queue() || self.swarm.is_some() {
             return Vec::new();
         }
-        (0..self.learnt.roots)
-            .map(|k| match k {
-                0 => root_id(StartState::Cold),
-                k => root_id(StartState::Snapshot(k)),
-            })
-            .collect()
+        let starts = self.learnt.roots.iter().map(|r| r.start);
+        starts.map(root_id).collect()
     }
 
     /// Sequences that were begun and have no result yet.

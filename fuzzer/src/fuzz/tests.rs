@@ -215,9 +215,21 @@ fn the_same_seed_makes_the_same_campaign() {
 #[test]
 fn what_never_comes_is_tried_three_times_and_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let mut sim = Sim::new(3, 1);
-    sim.bug = false;
-    let tweak: Tweak = Box::new(|_, input, _, product| {
+    let sim = Sim {
+        bug: false,
+        // So few children that each has its turn.
+        rounds: 2,
+        max_faults: 2,
+        ..Sim::new(3, 1)
+    };
+    let runs_of = Rc::new(RefCell::new(std::collections::BTreeMap::new()));
+    let count = runs_of.clone();
+    let tweak: Tweak = Box::new(move |_, input, _, product| {
+        let last = input.faults.last();
+        if last.is_some_and(|f| matches!(f.at, warren_model::At::Pattern(_))) {
+            let text = format!("{input:?}");
+            *count.borrow_mut().entry(text).or_insert(0) += 1;
+        }
         // Faults before GO never come: the executor would say so.
         let asks = input
             .faults
@@ -236,9 +248,11 @@ fn what_never_comes_is_tried_three_times_and_counted() {
             });
         }
     });
-    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 6, 400);
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 6, 100_000);
     o.faults = "crash,reboot".parse().unwrap();
+    o.max_faults = 2;
     let end = fuzz(sim, o, tweak);
+    assert_eq!(end.reason, EndReason::Exhausted);
     let uninjectable: u64 = stat(&end.folder, "uninjectable").parse().unwrap();
     let tries = lines(&end.folder)
         .iter()
@@ -247,6 +261,12 @@ fn what_never_comes_is_tried_three_times_and_counted() {
     assert!(
         uninjectable > 0 && tries >= 3 * uninjectable,
         "{uninjectable} {tries}"
+    );
+    // Left to whoever comes, twice: once for all siblings that are the same then.
+    let runs_of = runs_of.borrow();
+    assert!(
+        !runs_of.is_empty() && runs_of.values().all(|n| *n <= 2),
+        "{runs_of:#?}"
     );
     let silence: u64 = stat(&end.folder, "not_injected_one_fault_silence")
         .parse()

@@ -114,7 +114,7 @@ fn sequences<E: Drive>(session: &Session, executor: &E) -> Result<Vec<FaultSeque
     let drawing = drawing(session, executor, &shape);
     let root = StoredRun::read(&session.folder.runs(), 0)?;
     let wait = u32::try_from(root.record.times.test / 4).unwrap_or(u32::MAX);
-    let snapshots = usize::from(session.learnt.roots.saturating_sub(1));
+    let snapshots = usize::from(session.learnt.snapshots());
     let sequences = (0..RUNS).filter_map(|n| {
         let start = match snapshots {
             0 => StartState::Cold,

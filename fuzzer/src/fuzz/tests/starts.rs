@@ -51,6 +51,82 @@ fn each_start_has_its_root_and_children_inherit_it() {
     assert!(text.contains("start = \"snapshot-2\"") && text.contains("start = \"cold\""));
 }
 
+/// What is noise is learned of each start by itself.
+#[test]
+fn each_start_has_its_own_baseline_and_noise() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("default");
+    // A slot that one run in two sets, from the second snapshot alone.
+    let mut turn = 0;
+    let varies: Tweak = Box::new(move |_, input, _, product| {
+        if input.start == StartState::Snapshot(2) {
+            turn += 1;
+            product.coverage[MAP - 1] = u8::from(turn % 2 == 0);
+        }
+    });
+    fuzz(Sim::new(5, 2), starting(dir.path(), 3, 0.15, 10), varies);
+    // What comes before GO is no part of a run from a snapshot.
+    for (start, slots, vary) in [
+        ("cold", 16, 0),
+        ("snapshot_1", 14, 0),
+        ("snapshot_2", 15, 1),
+    ] {
+        assert_eq!(
+            stat(&root, &format!("slots_of_{start}")),
+            format!("{slots} fault-free, {vary} vary")
+        );
+    }
+    assert_eq!(stat(&root, "var_byte_count"), "1");
+    assert_eq!(stat(&root, "stability"), "93.33%");
+    // The noise of one start is new to none.
+    assert_eq!(stat(&root, "edges_fault_free"), "17");
+    let learning = lines(&root);
+    let from_2 = learning
+        .iter()
+        .filter(|l| l["role"] == "learning" && l["start"] == "snapshot-2");
+    assert_eq!(from_2.count(), 2);
+}
+
+/// Snapshots that come to a campaign when it is resumed: their roots are not the first kept runs, and shapes, tails and draws find them.
+#[test]
+fn roots_made_at_a_resume_are_found_by_their_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("default");
+    let with = |snapshots, runs| FuzzOptions {
+        strategy: StrategyKind::Warren,
+        ..starting(dir.path(), snapshots, 0.1, runs)
+    };
+    fuzz(Sim::new(5, 2), with(0, 20), nothing());
+    let before = starts(&root).len();
+    assert!(before > 2, "{before}");
+    let again = FuzzOptions {
+        resume: true,
+        ..with(2, 120)
+    };
+    fuzz(Sim::new(5, 2), again, nothing());
+    let kept = starts(&root);
+    let late = [(StartState::Snapshot(1), 0), (StartState::Snapshot(2), 0)];
+    assert_eq!(kept[before..before + 2], late);
+    // A shape, a tail of the fault-free run, and a child, each from a snapshot.
+    let all = lines(&root);
+    for what in ["shape ", "havoc tail of ", "new "] {
+        let of = |l: &&serde_json::Value| {
+            let why = l["why"].as_str().unwrap_or_default();
+            why.starts_with(what) && l["start"] == "snapshot-2"
+        };
+        assert!(all.iter().any(|l| of(&l)), "no {what:?} from snapshot 2");
+    }
+    let tail = format!("havoc tail of {:06}, from snapshot-2", before + 1);
+    assert!(all.iter().any(|l| l["why"] == tail), "no {tail:?}");
+    // No kept run was taken for a root: a run that is changed has faults to be changed.
+    let of_root = |l: &&serde_json::Value| {
+        let why = l["why"].as_str().unwrap_or_default();
+        let changed = why.starts_with("havoc ") && !why.starts_with("havoc tail");
+        changed && (before..before + 2).any(|id| why.contains(&format!("of {id:06}")))
+    };
+    assert_eq!(all.iter().filter(of_root).count(), 0);
+}
+
 #[test]
 fn where_snapshots_do_not_work_every_run_starts_cold_or_it_is_an_error() {
     // The made-up cluster has three.
