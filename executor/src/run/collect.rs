@@ -62,18 +62,17 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         let mut text = String::new();
         let asked = drive.so_far.threads_asked.iter();
         let asked: Vec<ThreadsAsked> = asked.filter(|a| a.node == i).copied().collect();
-        let mut stdout = Vec::new();
-        if !asked.is_empty() {
-            stdout = std::fs::read(n.dir.join(STDOUT)).unwrap_or_default();
-            product
-                .collected
-                .extend(threads::files(&stdout, n.name.as_str(), &asked));
-        }
+        let read = |file: &str| std::fs::read(n.dir.join(file)).unwrap_or_default();
+        let stdout = (!asked.is_empty()).then(|| {
+            let (log, files) = threads::take_out(&read(STDOUT), n.name.as_str(), &asked);
+            product.collected.extend(files);
+            log
+        });
         for (j, file) in target.logs.iter().enumerate() {
             let is_stdout = file.strip_prefix("./").unwrap_or(file) == STDOUT;
-            let log = match asked.is_empty() || !is_stdout {
-                true => Log::whole(std::fs::read(n.dir.join(file)).unwrap_or_default()),
-                false => Log::without_answers(&stdout, &asked),
+            let log = match stdout.as_ref().filter(|_| is_stdout) {
+                Some(log) => log,
+                None => &Log::whole(read(file)),
             };
             let dropped = log.bytes.len().saturating_sub(LOG_MAX);
             let kept = &log.bytes[dropped..];

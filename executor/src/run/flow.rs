@@ -17,8 +17,6 @@ use warren_model::{FaultSequence, LogMoment, NodeName, Phase, RunProduct};
 const MS: u64 = 1_000_000;
 /// Longest wait for one answer of a question asked by the main loop.
 pub(super) const ASK: Duration = Duration::from_millis(300);
-/// So long nodes have to write what their threads do before they are killed, ns.
-const ANSWERED: u64 = 300 * MS;
 /// How long processes may take to die.
 const DYING: Duration = Duration::from_secs(10);
 
@@ -246,8 +244,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             self.ask_threads();
             let missed = self.missed(phase.as_str(), &why);
             if lives {
-                let answered = self.drive.now() + ANSWERED;
-                self.drive.until(answered, |_| false)?;
+                self.wait_for_threads()?;
             }
             return Ok(missed);
         }

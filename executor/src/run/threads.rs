@@ -4,16 +4,20 @@
 //! Called by `flow` after questions that were not answered well, and by `collect`, which takes the answers out of the logs, as those are
 //! judged. Judges nothing, and asks no process that does not know the signal, which would end it.
 
+use super::RunError;
 use super::collect::lines;
 use super::flow::Flow;
 use super::spawn::STDOUT;
 use crate::slot::Process;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 use warren_model::{Observation, Phase};
 
 /// The folder of the answers among the collected files.
 const FOLDER: &str = "threads";
+/// So long nodes have to write what their threads do before they are killed.
+const ANSWERED: Duration = Duration::from_millis(300);
 /// So many lines in a row that no answer has end one that was cut off.
 const STRANGE_MAX: usize = 3;
 
@@ -51,6 +55,13 @@ impl Flow<'_, '_, '_> {
             }
         }
     }
+
+    /// Leaves those that were asked the time to answer: the nodes are about to be killed.
+    pub(super) fn wait_for_threads(&mut self) -> Result<(), RunError> {
+        let answered = self.drive.now() + ANSWERED.as_nanos() as u64;
+        self.drive.until(answered, |_| false)?;
+        Ok(())
+    }
 }
 
 fn unserved(o: &Observation, now: Phase) -> bool {
@@ -75,12 +86,7 @@ impl Log {
         Log { bytes, taken }
     }
 
-    /// Of a node that was asked so.
-    pub fn without_answers(bytes: &[u8], asked: &[ThreadsAsked]) -> Self {
-        let taken: Vec<Range<usize>> = answers(bytes, asked)
-            .into_iter()
-            .flat_map(|(_, pieces)| pieces)
-            .collect();
+    fn without(bytes: &[u8], taken: Vec<Range<usize>>) -> Self {
         let mut kept = Vec::with_capacity(bytes.len());
         let mut from = 0;
         for piece in &taken {
@@ -98,23 +104,27 @@ impl Log {
     }
 }
 
-/// The answers of a node in its standard output, each with a file name: the phase in which it was asked, the node, and from the second of a
-/// phase on which one it is.
-pub(super) fn files(stdout: &[u8], node: &str, asked: &[ThreadsAsked]) -> Vec<(String, Vec<u8>)> {
+/// The standard output of a node that was asked, in two: its log, and the answers, each with a file name: the phase in which it was asked, the
+/// node, and from the second of a phase on which one it is.
+pub(super) fn take_out(
+    stdout: &[u8],
+    node: &str,
+    asked: &[ThreadsAsked],
+) -> (Log, Vec<(String, Vec<u8>)>) {
     let mut of_phase: BTreeMap<Phase, usize> = BTreeMap::new();
-    answers(stdout, asked)
-        .into_iter()
-        .map(|(phase, pieces)| {
-            let n = of_phase.entry(phase).or_default();
-            *n += 1;
-            let name = match n {
-                1 => format!("{FOLDER}/{phase}-{node}.txt"),
-                n => format!("{FOLDER}/{phase}-{node}-{n}.txt"),
-            };
-            let text = pieces.into_iter().flat_map(|r| stdout[r].iter().copied());
-            (name, text.collect())
-        })
-        .collect()
+    let (mut files, mut taken) = (Vec::new(), Vec::new());
+    for (phase, pieces) in answers(stdout, asked) {
+        let n = of_phase.entry(phase).or_default();
+        *n += 1;
+        let name = match n {
+            1 => format!("{FOLDER}/{phase}-{node}.txt"),
+            n => format!("{FOLDER}/{phase}-{node}-{n}.txt"),
+        };
+        let text = pieces.iter().flat_map(|r| &stdout[r.clone()]);
+        files.push((name, text.copied().collect()));
+        taken.extend(pieces);
+    }
+    (Log::without(stdout, taken), files)
 }
 
 /// Where the answers to what was asked stand, each with the phase and in pieces: other threads go on logging while a JVM writes its own, so what
@@ -267,11 +277,11 @@ mod tests {
         for parts in table {
             let log = parts.concat();
             let asked = [asked(Phase::Heal, 0)];
-            let Log { bytes, .. } = Log::without_answers(log.as_bytes(), &asked);
+            let (Log { bytes, .. }, files) = take_out(log.as_bytes(), "n1", &asked);
             let of = |odd: usize| parts.iter().skip(odd).step_by(2).copied();
             let kept: String = of(0).collect();
             assert_eq!(String::from_utf8(bytes).unwrap(), kept, "{log}");
-            let answers: String = files(log.as_bytes(), "n1", &asked)
+            let answers: String = files
                 .into_iter()
                 .map(|(_, b)| String::from_utf8(b).unwrap())
                 .collect();
@@ -282,7 +292,7 @@ mod tests {
     #[test]
     fn places_in_a_log_move_with_it() {
         let text = format!("before\n{ANSWER}after\n");
-        let log = Log::without_answers(text.as_bytes(), &[asked(Phase::Heal, 0)]);
+        let (log, _) = take_out(text.as_bytes(), "n1", &[asked(Phase::Heal, 0)]);
         let (from, to) = ("before\n".len(), "before\n".len() + ANSWER.len());
         // (bytes of the file at some time, where that is in what is kept)
         for (size, want) in [
@@ -307,7 +317,7 @@ mod tests {
             asked(Phase::Heal, second + ANSWER.len() + 2),
         ];
         let names = |asked: &[ThreadsAsked]| -> Vec<String> {
-            let files = files(text.as_bytes(), "n1", asked);
+            let (_, files) = take_out(text.as_bytes(), "n1", asked);
             assert!(files.iter().all(|(_, b)| b == ANSWER.as_bytes()));
             files.into_iter().map(|(name, _)| name).collect()
         };
@@ -315,7 +325,7 @@ mod tests {
         assert_eq!(names(&all), of);
         // What nobody asked for is the node's own, and stays where it is.
         assert_eq!(names(&all[1..]), of[1..]);
-        let log = Log::without_answers(text.as_bytes(), &all[1..]);
+        let (log, _) = take_out(text.as_bytes(), "n1", &all[1..]);
         assert_eq!(log.bytes, format!("a\n{ANSWER}b\nc\n").into_bytes());
     }
 

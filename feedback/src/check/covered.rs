@@ -10,7 +10,7 @@
 
 use super::ops::{Op, Ops};
 use super::{CheckResult, Found};
-use warren_model::{FailureKind, Rules, RunProduct, Stage};
+use warren_model::{Rules, RunProduct};
 
 const NAME: &str = "covered";
 
@@ -23,16 +23,10 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
         if let Some(change) = hidden(&ops, read) {
             result.fail(
                 product,
-                Found {
-                    checker: NAME,
-                    kind: FailureKind::Safety,
-                    stage: Stage::Test,
-                    role: None,
-                    node: None,
-                    what:
-                        "a read does not show an acknowledged change that its order number covers"
-                            .into(),
-                    evidence: vec![
+                Found::of_operations(
+                    NAME,
+                    "a read does not show an acknowledged change that its order number covers",
+                    vec![
                         ops.tell(change),
                         format!(
                             "{}, answered at {:#x}",
@@ -40,7 +34,7 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
                             read.zxid().unwrap_or(0)
                         ),
                     ],
-                },
+                ),
             );
         }
     }

@@ -89,6 +89,21 @@ pub struct Found<'a> {
     pub evidence: Vec<String>,
 }
 
+impl<'a> Found<'a> {
+    /// A safety failure that operations of the test show, whoever served them.
+    fn of_operations(checker: &'a str, what: impl Into<String>, evidence: Vec<String>) -> Self {
+        Found {
+            checker,
+            kind: FailureKind::Safety,
+            stage: Stage::Test,
+            role: None,
+            node: None,
+            what: what.into(),
+            evidence,
+        }
+    }
+}
+
 impl CheckResult {
     /// Nothing to say: passed.
     #[must_use]

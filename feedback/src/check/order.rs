@@ -15,7 +15,7 @@
 use super::ops::{Act, Op, Ops};
 use super::{CheckResult, Found};
 use std::collections::{BTreeMap, BTreeSet};
-use warren_model::{FailureKind, Rules, RunProduct, Stage};
+use warren_model::{Rules, RunProduct};
 
 const NAME: &str = "order";
 
@@ -28,18 +28,8 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
     let ops = Ops::new(product, rules);
     let mut result = CheckResult::pass();
     let mut tell = |what: &str, about: &[&Op<'_>]| {
-        result.fail(
-            product,
-            Found {
-                checker: NAME,
-                kind: FailureKind::Safety,
-                stage: Stage::Test,
-                role: None,
-                node: None,
-                what: what.into(),
-                evidence: about.iter().map(|o| ops.tell(o)).collect(),
-            },
-        );
+        let evidence = about.iter().map(|o| ops.tell(o)).collect();
+        result.fail(product, Found::of_operations(NAME, what, evidence));
     };
     contents(&ops, &mut tell);
     // Kind by kind, so that the first of several, which names the finding, does not depend on the keys.

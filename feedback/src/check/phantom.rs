@@ -7,7 +7,7 @@
 
 use super::ops::{Act, Ops};
 use super::{CheckResult, Found};
-use warren_model::{FailureKind, Rules, RunProduct, Stage};
+use warren_model::{Rules, RunProduct};
 
 const NAME: &str = "phantom";
 
@@ -35,13 +35,8 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
         result.fail(
             product,
             Found {
-                checker: NAME,
-                kind: FailureKind::Safety,
-                stage: Stage::Test,
-                role: None,
                 node: read.inv.server.clone(),
-                what: what.into(),
-                evidence,
+                ..Found::of_operations(NAME, what, evidence)
             },
         );
     }

@@ -14,7 +14,7 @@
 use super::ops::{Act, Op, Ops};
 use super::{CheckResult, Found};
 use std::collections::BTreeMap;
-use warren_model::{FailureKind, Outcome, Rules, RunProduct, Stage};
+use warren_model::{Outcome, Rules, RunProduct};
 
 const NAME: &str = "session";
 
@@ -32,18 +32,7 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
             .into_iter()
             .chain(older_reads(own, &ops))
         {
-            result.fail(
-                product,
-                Found {
-                    checker: NAME,
-                    kind: FailureKind::Safety,
-                    stage: Stage::Test,
-                    role: None,
-                    node: None,
-                    what,
-                    evidence,
-                },
-            );
+            result.fail(product, Found::of_operations(NAME, what, evidence));
         }
     }
     ops.settle(NAME, result)

@@ -118,7 +118,7 @@ where
     };
     let wanted = Wanted {
         number,
-        sequence: happened(&seen.product.record),
+        sequence: to_run_again(&seen.product.record),
         durable: seen.product.record.restart_for(seen.failure.stage),
         failure: seen.failure,
     };
@@ -290,7 +290,7 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(
 }
 
 /// The sequence to run again: as it happened; as asked where that is not known.
-pub(super) fn happened(record: &RunRecord) -> FaultSequence {
+pub(super) fn to_run_again(record: &RunRecord) -> FaultSequence {
     record
         .happened()
         .or(record.sequence.as_ref())
@@ -317,7 +317,7 @@ fn save_sequence(
         counts.execs_at_crash = seen.execs;
         counts.saved_crashes - 1
     };
-    let sequence = happened(&seen.product.record);
+    let sequence = to_run_again(&seen.product.record);
     let name = EntryName {
         id,
         sync: None,

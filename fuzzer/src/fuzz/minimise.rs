@@ -10,7 +10,7 @@
 //! journal's last line says that there is nothing left to do.
 
 use super::State;
-use super::confirm::{REPLAYS, happened};
+use super::confirm::{REPLAYS, to_run_again};
 use super::drive::{Drive, Observers};
 use super::options::{EndReason, FuzzError};
 use super::session::{STOPPED, Session, ms};
@@ -63,7 +63,7 @@ impl Wanted {
             .ok_or_else(|| format!("finding.json tells no failure with signature {signature}"))?;
         Ok(Wanted {
             number,
-            sequence: happened(&record),
+            sequence: to_run_again(&record),
             durable: record.restart_for(failure.stage),
             failure: failure.clone(),
         })

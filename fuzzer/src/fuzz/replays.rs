@@ -4,7 +4,7 @@
 //! off in between makes those that are left.
 
 use super::State;
-use super::confirm::{REPLAYS, Replayed, happened, outcome};
+use super::confirm::{REPLAYS, Replayed, outcome, to_run_again};
 use super::drive::{Drive, Observers};
 use super::options::FuzzError;
 use super::owed::Seen;
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
 use warren_model::{Failure, FailureKind, FaultSequence};
 
-/// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
+/// Replays what really to_run_again, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
 /// the machine for itself, one replay after the other; a safety failure's replays share it with what goes on, as many at once as there
 /// are slots.
 ///
@@ -38,7 +38,7 @@ where
     E: HasObservers<Observers = Observers> + Drive,
     Z: ExecutesInput<E, EM, FaultSequence, State>,
 {
-    let sequence = happened(&seen.product.record);
+    let sequence = to_run_again(&seen.product.record);
     let durable = seen.product.record.restart_for(seen.failure.stage);
     let at_once = match seen.failure.kind {
         FailureKind::Safety => session.slots,

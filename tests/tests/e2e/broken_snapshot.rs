@@ -26,29 +26,30 @@ fn images(of: &[Seen]) -> Vec<(u32, PathBuf)> {
             .is_some_and(|(k, n)| k.parse::<u8>().is_ok() && n.parse::<u32>().is_ok())
     };
     let slots = of.iter().filter(|p| p.command.contains("__slot-init"));
-    let held = |slot: u32| {
-        let folders = fs::read_dir(memory_of(slot)).into_iter().flatten();
-        folders
-            .flatten()
-            .filter(|e| numbered(&e.file_name().to_string_lossy()))
-            .map(|e| e.path().join("img/pages-1.img"))
-            .filter(|p| p.is_file())
-            .map(move |p| (slot, p))
-            .collect::<Vec<_>>()
-    };
-    slots.flat_map(|p| held(p.pid)).collect()
+    slots
+        .flat_map(|p| held(p.pid, &numbered, "pages-1.img").map(move |folder| (p.pid, folder)))
+        .map(|(slot, folder)| (slot, folder.join("img/pages-1.img")))
+        .collect()
+}
+
+/// Folders of snapshots in a slot's memory, of those names, in which CRIU has written this file.
+fn held<'a>(
+    slot: u32,
+    named: &'a dyn Fn(&str) -> bool,
+    with: &'a str,
+) -> impl Iterator<Item = PathBuf> + 'a {
+    let folders = fs::read_dir(memory_of(slot)).into_iter().flatten();
+    folders
+        .flatten()
+        .filter(|e| named(&e.file_name().to_string_lossy()))
+        .map(|e| e.path())
+        .filter(move |p| p.join("img").join(with).is_file())
 }
 
 /// Prefix snapshots that lie whole in a slot's memory.
 fn prefixes(slot: u32) -> Vec<PathBuf> {
-    let folders = fs::read_dir(memory_of(slot)).into_iter().flatten();
-    folders
-        .flatten()
-        .filter(|e| e.file_name().to_string_lossy().contains("-prefix-"))
-        .map(|e| e.path())
-        // What CRIU writes last.
-        .filter(|p| p.join("img/inventory.img").is_file())
-        .collect()
+    // What CRIU writes last.
+    held(slot, &|name| name.contains("-prefix-"), "inventory.img").collect()
 }
 
 /// A slot's memory that has the size it had when this is dropped.
