@@ -7,7 +7,8 @@
     tests/snapshots.py prefix TARGET [--runs 60] [--count 50] [--seed 1] [--keep DIR]
         the same, once with all faults in one run and once from a prefix snapshot (after the faults before its first reboot, at most all but the last)
     tests/snapshots.py restores TARGET [--count 1000]
-        so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, disk, and the time of a restore
+        so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, disk, and the time of a restore; before and
+        after Warren, and of Warren itself after its first runs and before it ends
 
 Exit 0 when what docs/snapshots.md promises holds, else 1. Kills nothing it did not start."""
 import argparse, collections, glob, os, re, shutil, subprocess, sys, tempfile, time
@@ -76,7 +77,9 @@ def both_ways(args, name, flags):
         five_times(differ, name, flags, args.keep)
         if least == 2:
             print(f"{shared} of the second ones began from a prefix snapshot")
-        return same * 10 >= len(entries) * 9
+        if len(entries) < args.count:
+            print(f"{len(entries)} sequences are there, {args.count} were wanted: more --runs")
+        return len(entries) == args.count and same * 10 >= len(entries) * 9
 
 
 def five_times(files, name, flags, keep):
@@ -115,6 +118,50 @@ def left():
     }
 
 
+def inside(pid):
+    """The same of a Warren that goes on: what it holds between two runs."""
+    tree, found = [pid], [pid]
+    while tree:
+        parent = tree.pop()
+        for task in glob.glob(f"/proc/{parent}/task/*/children"):
+            try:
+                children = [int(c) for c in open(task).read().split()]
+            except OSError:
+                continue  # it has ended
+            tree += children
+            found += children
+    used = 0
+    for p in found:
+        try:
+            if b"__slot-init" in open(f"/proc/{p}/cmdline", "rb").read():
+                memory = os.statvfs(f"/proc/{p}/root/mnt")
+                used += (memory.f_blocks - memory.f_bfree) * memory.f_frsize >> 20
+        except OSError:
+            continue
+    status = dict(l.split(":", 1) for l in open(f"/proc/{pid}/status"))
+    return {
+        "processes of Warren": len(found),
+        "its threads": int(status["Threads"]),
+        "its open files": len(os.listdir(f"/proc/{pid}/fd")),
+        "MiB of its own": int(status["VmRSS"].split()[0]) >> 10,
+        "MiB in slots": used,
+    }
+
+
+def least(samples):
+    """Of each figure: a slot that is just being made or closed is no leak."""
+    return {key: min(s[key] for s in samples) for key in samples[0]} if samples else {}
+
+
+# What a figure in MiB may have grown by: images of a snapshot that is made anew, its logs, caches of the system.
+SLACK = {"MiB free": 256, "MiB of disk free": 64, "MiB of its own": 32, "MiB in slots": 64}
+
+
+def grew(key, then, now):
+    more = then - now if key.endswith("free") else now - then
+    return more > SLACK.get(key, 0)
+
+
 def restores(args):
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "empty.toml")
@@ -123,14 +170,17 @@ def restores(args):
         before, times = left(), []
         child = subprocess.Popen([WARREN, "replay", file, "-n", str(args.count), "--snapshot", "require"], cwd=ROOT,
                                  stdout=subprocess.PIPE, text=True)
-        during = None
+        first_runs, last_runs, wrong = [], [], 0
         for line in child.stdout:
             slot = SLOT.match(line)
             if slot:
                 times.append(int(slot.group(1)))
-                if len(times) == 10:
-                    during = left()
+                if 5 < len(times) <= 20:
+                    first_runs.append(inside(child.pid))
+                elif args.count - 15 <= len(times) < args.count:
+                    last_runs.append(inside(child.pid))
             if "started cold" in line or "void" in line:
+                wrong += 1
                 print(line.rstrip())
         child.wait()
         time.sleep(1)
@@ -138,11 +188,16 @@ def restores(args):
         part = max(len(times) // 10, 1)
         first, last = sorted(times[:part])[part // 2], sorted(times[-part:])[part // 2]
         print(f"{len(times)} runs, exit {child.returncode}; slot and restore: first tenth {first} ms, last tenth {last} ms (medians)")
+        begun, ending = least(first_runs), least(last_runs)
         for key in before:
-            print(f"  {key}: before {before[key]}, after 10 runs {during and during[key]}, at the end {after[key]}")
-        leaks = [k for k in before if not k.startswith("MiB") and after[k] > before[k]]
+            print(f"  {key}: before Warren {before[key]}, after it {after[key]}")
+        for key in begun:
+            print(f"  {key}: after its first runs {begun[key]}, before it ends {ending.get(key)}")
+        leaks = [k for k in before if grew(k, before[k], after[k])] + [k for k in begun if k not in ending or grew(k, begun[k], ending[k])]
         print("leaked: " + ", ".join(leaks) if leaks else "nothing leaked")
-        return len(times) == args.count and child.returncode == 0 and not leaks and last <= 1.5 * first
+        if wrong:
+            print(f"{wrong} runs were void or started cold")
+        return len(times) == args.count and child.returncode == 0 and not leaks and not wrong and last <= 1.5 * first
 
 
 def main():

@@ -122,6 +122,13 @@ fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
             )));
         }
     }
+    if args.setup.snapshot == UseSnapshots::Require
+        && let Some(flag) = all_cold(args)
+    {
+        return Err(CliError::usage(format!(
+            "--snapshot require wants runs from snapshots, and with {flag} every run starts cold: leave one of them out"
+        )));
+    }
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
     let counted = if args.coverage_report { "yes" } else { "no" };
@@ -157,10 +164,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o.without = args.without;
     o.swarm = args.swarm;
     o.faults = args.faults;
-    // The paper starts every cluster anew.
-    // And the classes of a start are seen at a start.
-    let cold = args.setup.paper || args.dump_classes.is_some() || args.cold_share >= 1.0;
-    if args.setup.snapshot != UseSnapshots::Off && !cold {
+    if args.setup.snapshot != UseSnapshots::Off && all_cold(args).is_none() {
         o.starts = Starts {
             snapshots: SNAPSHOTS,
             cold_share: args.cold_share,
@@ -181,6 +185,19 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o.reproduce_flags = reproduce_flags(&args.setup);
     o.dump_classes.clone_from(&args.dump_classes);
     o
+}
+
+/// The flag by which every run of a campaign starts cold, if one is given.
+fn all_cold(args: &FuzzArgs) -> Option<&'static str> {
+    [
+        // The paper starts every cluster anew.
+        ("--paper", args.setup.paper),
+        // The classes of a start are seen at a start.
+        ("--dump-classes", args.dump_classes.is_some()),
+        ("--cold-share 1", args.cold_share >= 1.0),
+    ]
+    .into_iter()
+    .find_map(|(flag, given)| given.then_some(flag))
 }
 
 /// Whether a campaign is to be resumed: `-i -` wants it, AFL_AUTORESUME's cousin takes what is there (and then needs no seeds).

@@ -131,6 +131,15 @@ fn usage_errors_exit_2_and_never_panic() {
         &["fuzz", "canary", "-V", "soon"],
         &["fuzz", "canary", "--faults", "reboot"],
         &["fuzz", "canary", "--level", "0"],
+        &["fuzz", "canary", "--snapshot", "require", "--paper"],
+        &[
+            "fuzz",
+            "canary",
+            "--snapshot",
+            "require",
+            "--cold-share",
+            "1",
+        ],
         &["replay"],
         &["bench", "canary", "--runs", "0"],
     ] {

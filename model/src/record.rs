@@ -211,6 +211,8 @@ pub struct RunProduct {
     pub collected: Vec<(String, Vec<u8>)>,
     /// Why it began cold although it was to begin from a snapshot.
     pub cold: Option<String>,
+    /// Why the snapshot that it began from, or was to, was made once more: the first reason.
+    pub remade: Option<String>,
     /// It began from a prefix snapshot.
     pub from_prefix: Option<FromPrefix>,
     /// Why all its faults had to happen in it although it was to begin from such a one.
@@ -261,10 +263,17 @@ impl RunProduct {
         prefix.into_iter().chain(parked).collect()
     }
 
-    /// Sets [`RunProduct::cold`]. As each of these three it warns of it in the record, which is for people only.
+    /// Sets [`RunProduct::cold`]. As each of these four it warns of it in the record, which is for people only.
     pub fn began_cold(&mut self, why: String) {
         self.record.warnings.push(format!("started cold: {why}"));
         self.cold.get_or_insert(why);
+    }
+
+    /// Sets [`RunProduct::remade`].
+    pub fn snapshot_remade(&mut self, why: String) {
+        let warning = format!("its snapshot was made anew: {why}");
+        self.record.warnings.push(warning);
+        self.remade.get_or_insert(why);
     }
 
     /// Sets [`RunProduct::no_prefix`].

@@ -22,6 +22,8 @@ pub struct RunnerConfig {
     pub background: Vec<StackId>,
     /// With it runs may start from a snapshot (level 1); without, all start cold.
     pub criu: Option<Criu>,
+    /// A run that is to begin from a snapshot fails where it cannot, in place of a cold start.
+    pub only_warm: bool,
     /// Nodes that start again in a run from a snapshot go on from parked JVMs (decision 0011).
     pub parked: bool,
 }
@@ -37,6 +39,7 @@ impl RunnerConfig {
             max_faults: 10,
             background: Vec::new(),
             criu: None,
+            only_warm: false,
             parked: true,
         }
     }

@@ -98,6 +98,8 @@ struct Begun {
     /// Why it does not begin where it was asked to: not from its snapshot, or not from a prefix.
     cold: Option<String>,
     no_prefix: Option<String>,
+    /// Why its snapshot was made anew.
+    remade: Option<String>,
     /// When the slot was asked for: what making a snapshot took is nobody's run.
     began: Instant,
 }
@@ -215,6 +217,7 @@ impl Runner {
             parked,
             cold,
             no_prefix,
+            remade,
             began,
         } = self.begin(sequence, options)?;
         // Only where no run starts from a snapshot: what is recorded as cold beside others from snapshots has started as all cold ones do.
@@ -244,6 +247,9 @@ impl Runner {
         };
         if let Some(why) = cold {
             product.began_cold(why);
+        }
+        if let Some(why) = remade {
+            product.snapshot_remade(why);
         }
         if let Some(why) = no_prefix {
             product.without_prefix(why);
@@ -309,6 +315,7 @@ impl Runner {
         let mut cold = (sequence.start != StartState::Cold && !options.restorable())
             .then(|| "the classes of a start are written out, or it is without agent".to_owned());
         let mut no_prefix = None;
+        let mut remade = None;
         if let StartState::Snapshot(number) = sequence.start
             && options.restorable()
             && !sequence.needs_start()
@@ -321,6 +328,7 @@ impl Runner {
                         parked: self.parked_jvms(),
                         cold: None,
                         no_prefix: None,
+                        remade: None,
                         began: on.began,
                     });
                 }
@@ -329,7 +337,12 @@ impl Runner {
             }
             // A restore that fails is tried once more, with a new snapshot. Restores go side by side; making one does not.
             for _ in 0..2 {
-                let snapshot = match self.snapshots().get(self, number, options)? {
+                let (got, failed) = {
+                    let mut all = self.snapshots();
+                    (all.get(self, number, options)?, all.take_failed_dump())
+                };
+                remade = remade.or(failed);
+                let snapshot = match got {
                     Ok(snapshot) => snapshot,
                     Err(why) => {
                         cold = Some(why);
@@ -348,15 +361,23 @@ impl Runner {
                             parked: self.parked_jvms(),
                             cold: None,
                             no_prefix,
+                            remade,
                             began,
                         });
                     }
                     Err(why) => {
                         self.snapshots().failed_restore(number, &snapshot, &why);
+                        remade.get_or_insert_with(|| why.clone());
                         cold = Some(why);
                     }
                 }
             }
+        }
+        if let Some(why) = cold
+            .clone()
+            .filter(|_| self.config.only_warm && !options.to_end())
+        {
+            return Err(RunError::BeganCold(why));
         }
         let began = Instant::now();
         let mut parked = self.parked_jvms().filter(|_| options.restorable());
@@ -379,6 +400,7 @@ impl Runner {
             parked,
             cold,
             no_prefix,
+            remade,
             began,
         })
     }

@@ -172,6 +172,10 @@ pub enum RunError {
         include: String,
         log_hint: String,
     },
+    #[error(
+        "--snapshot require: a run cannot begin from its snapshot: {0}\n  `warren doctor` says what snapshots need; without the flag such a run starts cold"
+    )]
+    BeganCold(String),
     #[error("the agent refused to start on {node}: {why}")]
     AgentRefused { node: NodeName, why: String },
 }

@@ -34,6 +34,8 @@ pub struct RunLine<'a> {
     pub start: String,
     /// Why it began cold although it was to begin from a snapshot.
     pub cold: Option<&'a str>,
+    /// Why the snapshot that it began from, or was to, was made once more.
+    pub remade: Option<&'a str>,
     /// So many of its faults had happened in a run that was dumped, from where this one went on.
     pub from_prefix: Option<usize>,
     /// Why all its faults had to happen in it although it was to begin from such a one.
@@ -106,6 +108,7 @@ impl<'a> RunLine<'a> {
                 .as_ref()
                 .map_or_else(String::new, |s| s.start.to_string()),
             cold: None,
+            remade: None,
             from_prefix: None,
             no_prefix: None,
             unparked: 0,

@@ -1,7 +1,7 @@
 //! `fuzzer_stats` and `plot_data`: AFL's keys in AFL's order with true figures (a key without a meaning here is 0), ours after
 //! them. docs/campaign.md says what each means.
 
-use crate::fuzz::{InjectedRates, LearntRoot};
+use crate::fuzz::{InjectedRates, LearntRoot, Spared};
 use crate::search::Warren;
 use crate::search::warren::Tally;
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,7 @@ pub struct Figures {
     pub unknowns: u64,
     pub voids: u64,
     pub timeouts: u64,
+    pub spared: Spared,
     pub durable_runs: u64,
     pub seeds_given: u64,
     pub seeds_kept: u64,
@@ -214,6 +215,9 @@ impl Figures {
             "void_runs" = self.voids;
             "timed_out_runs" = self.timeouts;
             "durable_runs" = self.durable_runs;
+            "from_prefix" = self.spared.from_prefix;
+            "prefix_spared_s" = self.spared.prefix_ms / 1000;
+            "unparked_starts" = self.spared.unparked;
             "seeds_given" = self.seeds_given;
             "seeds_kept" = self.seeds_kept;
             "seeds_failing" = self.seeds_failing;
@@ -356,6 +360,11 @@ mod tests {
                 })
                 .into(),
             target: "canary".into(),
+            spared: Spared {
+                from_prefix: 4,
+                prefix_ms: 9_900,
+                unparked: 7,
+            },
             injected: InjectedRates {
                 one_fault_asked: 40,
                 one_fault_full: 35,
@@ -396,6 +405,9 @@ mod tests {
         assert!(text.contains("var_byte_count    : 9\n"));
         assert!(text.contains("slots_of_snapshot_1: 300 fault-free, 9 vary\n"));
         assert!(text.contains("one_fault_full_pct: 87.5%\n"));
+        assert!(
+            text.contains("from_prefix       : 4\nprefix_spared_s   : 9\nunparked_starts   : 7\n")
+        );
         assert!(text.contains("not_injected_silence: 5\n"));
         assert!(text.contains("shapes_tried      : 2\n") && !text.contains("havoc_tried"));
         assert!(text.contains("shape_of_leader_chase: 1 tried, 1 full, 0 found\n"));

@@ -200,6 +200,7 @@ impl Session {
         let warm = |s: &FaultSequence| s.start != StartState::Cold;
         if sequences.into_iter().any(warm) {
             self.use_snapshots(&mut runner)?;
+            runner.config_mut().only_warm = self.snapshot == UseSnapshots::Require;
         }
         let judge = Judge::new(runner.rules().clone()).map_err(CliError::usage)?;
         let background = learn_background(&runner, options).map_err(|e| {

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use warren_model::{Fault, Judgement, PhaseTimes, RunRecord, Verdict};
+use warren_model::{Fault, Judgement, PhaseTimes, RunProduct, RunRecord, Verdict};
 
 /// Fuzzing time of the campaign, over all processes that worked on it; shared by session and store.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +68,27 @@ impl Clock {
     }
 }
 
+/// What tested sequences did not have to do themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spared {
+    /// So many began from a prefix snapshot, and the wall time of what came before it, ms. What making the prefixes took is not taken off.
+    pub from_prefix: u64,
+    pub prefix_ms: u64,
+    /// Starts of nodes that went on from a parked JVM.
+    pub unparked: u64,
+}
+
+impl Spared {
+    /// A sequence was tested by this run.
+    pub fn by(&mut self, product: &RunProduct) {
+        if let Some(prefix) = product.from_prefix {
+            self.from_prefix += 1;
+            self.prefix_ms += prefix.spared_ms;
+        }
+        self.unparked += u64::from(product.unparked);
+    }
+}
+
 /// Plain counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -90,6 +111,7 @@ pub struct Counts {
     pub imported: u64,
     pub max_depth: u64,
     pub slowest_ms: u64,
+    pub spared: Spared,
     pub saved_crashes: u64,
     pub saved_hangs: u64,
     pub execs_at_crash: u64,

@@ -34,6 +34,7 @@ mod under_way;
 mod waiting;
 
 pub use cluster::run;
+pub use counts::Spared;
 pub use describe::describe;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};

@@ -332,6 +332,9 @@ impl Session {
                 self.say(format!("runs from snapshots start cold: {why}"));
             }
         }
+        if let Some(why) = line.remade {
+            self.say(format!("a snapshot was made anew: {why}"));
+        }
         self.counts.slowest_ms = self.counts.slowest_ms.max(line.times_ms.total);
         self.counts.voids += u64::from(line.void.is_some());
         self.counts.timeouts += u64::from(line.timed_out);
@@ -424,6 +427,7 @@ impl Session {
             unknowns: c.unknowns,
             voids: c.voids,
             timeouts: c.timeouts,
+            spared: c.spared,
             durable_runs: c.durable,
             seeds_given: self.seeds.given,
             seeds_kept: self.seeds.kept,
@@ -526,6 +530,7 @@ impl Session {
             s.unknowns = c.unknowns;
             s.voids = c.voids;
             s.timeouts = c.timeouts;
+            s.spared = c.spared;
             s.max_depth = c.max_depth;
             s.last_find_ms = c.last_find;
             s.last_crash_ms = c.last_crash;

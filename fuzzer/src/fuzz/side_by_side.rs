@@ -68,7 +68,11 @@ where
     }
     let known = session.learnt.side_by_side.as_ref();
     if let Some((_, slots)) = known.filter(|(was, _)| *was == asked.to_string()) {
-        let slots = *slots;
+        let slots = match asked {
+            // It may be another machine by now.
+            Slots::Auto => (*slots).min(executor.room()),
+            Slots::Exactly(_) => *slots,
+        };
         set(session, slots);
         return Ok(());
     }

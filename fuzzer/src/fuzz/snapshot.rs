@@ -1,6 +1,7 @@
 //! What the screen shows: one plain struct behind a mutex, written by the loop, cloned by the screen at its own clock. Beside it the
 //! two wishes that go the other way: pause, and give up the run that is going on.
 
+use super::counts::Spared;
 use crate::campaign::KeptFinding;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -131,6 +132,7 @@ pub struct Snapshot {
     pub unknowns: u64,
     pub voids: u64,
     pub timeouts: u64,
+    pub spared: Spared,
     pub max_depth: u64,
     /// ms of fuzzing time; none = never.
     pub last_find_ms: Option<u64>,

@@ -331,6 +331,7 @@ impl FuzzStage {
                 .first_try()
                 .unwrap_or_else(|| job.pick.as_ref().is_none_or(|p| p.tries == 0));
             session.counts.tested(record, judgement, first_try);
+            session.counts.spared.by(run.product());
         }
         if plain(record, judgement) {
             self.judge
@@ -437,6 +438,7 @@ pub fn line<'a>(
     line.events = run.trace().events.len();
     let product = run.product();
     line.cold = product.cold.as_deref();
+    line.remade = product.remade.as_deref();
     line.from_prefix = product.from_prefix.map(|p| p.faults);
     line.no_prefix = product.no_prefix.as_deref();
     line.unparked = product.unparked;

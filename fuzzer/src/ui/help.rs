@@ -30,9 +30,11 @@ unknown, void  runs that could not be judged; that went wrong themselves
 one, longer    sequences injected in full at their first try
 drift, late    a smaller n was taken; the thread was released too early
 given up       sequences never injected in three tries
+prefix         tests that began where another run had been dumped after their
+               first faults, and the time these had taken (docs/snapshots.md)
 levels         faults in the longest sequence that happened
 pending        children not yet tried, in classes of alike ones
-stability      share of the map equal in all fault-free learning runs
+stability      share of the map equal in all fault-free runs of a start
 nodes          the role of one that lives; held = a thread waits at the point;
                cut = on the smaller side of a partition; dead = killed by
                Warren; exited = ended by itself

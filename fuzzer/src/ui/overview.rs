@@ -182,7 +182,7 @@ fn findings_in_depth(s: &Snapshot, p: Palette) -> Part {
     )
 }
 
-/// Where there is room, why faults did not happen, most frequent first.
+/// Where there is room, what prefix snapshots spared, and why faults did not happen, most frequent first.
 fn fault_injection(s: &Snapshot, reasons: usize, room: usize, p: Palette) -> Part {
     let i = &s.injected;
     let full = |part, whole| format!("{} ({part}/{whole})", share(part, whole));
@@ -201,9 +201,12 @@ fn fault_injection(s: &Snapshot, reasons: usize, room: usize, p: Palette) -> Par
             format!("{}/{}, given up {}", i.drift, i.late, i.uninjectable),
         ),
     ];
+    if reasons > 0 {
+        lines.push(field(p, 12, "prefix", clip(&prefix(s), room)));
+    }
     let mut why = s.not_injected.clone();
     why.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    for k in 0..reasons {
+    for k in 0..reasons.saturating_sub(1) {
         let label = if k == 0 { "not injected" } else { "" };
         lines.push(match why.get(k) {
             Some((reason, n)) => field(
@@ -217,6 +220,18 @@ fn fault_injection(s: &Snapshot, reasons: usize, room: usize, p: Palette) -> Par
         });
     }
     Part::new("fault injection", lines)
+}
+
+/// `14.20 % of tests, 612 s spared`.
+fn prefix(s: &Snapshot) -> String {
+    match s.spared.from_prefix {
+        0 => "none".to_owned(),
+        from => format!(
+            "{} of tests, {} s spared",
+            percent(from, s.sequences),
+            s.spared.prefix_ms / 1000
+        ),
+    }
 }
 
 fn item_geometry(s: &Snapshot, more: usize, p: Palette) -> Part {

@@ -1,7 +1,7 @@
 //! Snapshots for the tests of the screen.
 
 use crate::campaign::KeptFinding;
-use crate::fuzz::{CurrentRun, FindLine, InjectedRates, NodeState, Snapshot};
+use crate::fuzz::{CurrentRun, FindLine, InjectedRates, NodeState, Snapshot, Spared};
 use std::time::{Duration, Instant};
 
 pub fn node(name: &str, role: &str, state: &str) -> NodeState {
@@ -45,6 +45,11 @@ pub fn busy(t: Instant) -> Snapshot {
         }],
         failing_runs: 2,
         timeouts: 3,
+        spared: Spared {
+            from_prefix: 14,
+            prefix_ms: 61_000,
+            unparked: 9,
+        },
         max_depth: 3,
         last_find_ms: Some(250_000),
         current: CurrentRun {

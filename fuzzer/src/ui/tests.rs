@@ -125,6 +125,7 @@ fn more_room_shows_more() {
         anywhere(
             &lines,
             &[
+                "prefix : 14.00 % of tests, 61 s spared",
                 "not injected : 8 one fault never came",
                 "seed : 7",
                 " this run ",

@@ -107,6 +107,57 @@ impl Drop for Campaign {
     }
 }
 
+/// Where each dump fails, `--snapshot require` ends with the reason in place of a cold start.
+#[test]
+fn where_snapshots_are_required_a_replay_does_not_start_cold() {
+    let _one = cluster();
+    if !levels().contains(&1) {
+        eprintln!("SKIPPED required snapshots: level 1 does not work here");
+        return;
+    }
+    ran_on(1, "required snapshots");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("empty.toml");
+    fs::write(
+        &file,
+        "version = 1\ntarget = \"canary\"\nstart = \"snapshot-1\"\n",
+    )
+    .unwrap();
+    let (out, err) = (dir.path().join("out"), dir.path().join("err"));
+    let file = file.display().to_string();
+    let replay = warren(&["replay", &file, "--snapshot", "require"])
+        .stdout(fs::File::create(&out).unwrap())
+        .stderr(fs::File::create(&err).unwrap())
+        .spawn()
+        .unwrap();
+    let mut replay = Campaign(replay);
+    let pid = replay.0.id();
+    let mut ended = None;
+    eventually("it ends", 4 * MINUTE, || {
+        let all = descendants(pid);
+        // A dump of something without a JVM is CRIU's trial.
+        if all.iter().any(|p| p.command.contains("java")) {
+            let criu = all
+                .iter()
+                .filter(|p| p.command.contains("criu") && p.command.contains(" dump "));
+            criu.for_each(|p| kill(p.pid, Signal::SIGKILL));
+        }
+        ended = replay.0.try_wait().unwrap();
+        ended.is_some()
+    });
+    let text = format!(
+        "{}{}",
+        fs::read_to_string(&out).unwrap(),
+        fs::read_to_string(&err).unwrap()
+    );
+    assert_eq!(ended.and_then(|e| e.code()), Some(1), "{text}");
+    let why = "--snapshot require: a run cannot begin from its snapshot: ";
+    assert!(
+        text.contains(why) && !text.contains("started cold"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
     let _one = cluster();
@@ -156,9 +207,9 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
     // Before that CRIU was only tried.
     says("learning 5/5");
     // Two failures of one snapshot in a row would be enough to leave it alone: its restore is left to work in between.
-    for (doing, then) in [
-        ("dump", "snapshot 1/3: made in"),
-        ("restore", "snapshot 3/3: made in"),
+    for (failed, doing, then) in [
+        (1, "dump", "snapshot 1/3: made in"),
+        (2, "restore", "snapshot 3/3: made in"),
     ] {
         eventually("CRIU is at work", 4 * MINUTE, || {
             let all = descendants(pid);
@@ -168,6 +219,13 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
             criu.map(|p| kill(p.pid, Signal::SIGKILL)).count() > 0
         });
         says(then);
+        // A snapshot, or a parked JVM beside it.
+        let anew = told().matches("a snapshot was made anew: ").count();
+        let unparked = lines()
+            .iter()
+            .filter(|l| l["no_parked"].is_string())
+            .count();
+        assert!(anew + unparked >= failed, "{}", told());
     }
     let whole = images(&descendants(pid));
     assert!(!whole.is_empty(), "{}", told());
@@ -183,6 +241,11 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
         all.iter().skip(at).filter(warm).count() >= 4
     });
     let anew = images(&descendants(pid));
+    assert!(
+        told().contains("made anew: image pages-1.img of "),
+        "{}",
+        told()
+    );
     let remade = anew.iter().any(|i| !whole.contains(i));
     assert!(remade, "{whole:?}, then {anew:?}");
     let memory = Memory::of(anew[0].0);

@@ -71,6 +71,32 @@ fn planted_bugs_fail_and_their_fixes_pass() {
     }
 }
 
+/// And from a snapshot of the live cluster.
+#[test]
+fn planted_bugs_show_from_snapshots() {
+    let _one = cluster();
+    if !levels().contains(&1) {
+        eprintln!("SKIPPED planted bugs from snapshots: level 1 does not work here");
+        return;
+    }
+    ran_on(1, "canary, planted bugs from snapshots");
+    let dir = tempfile::tempdir().unwrap();
+    for bug in [
+        "a-checkpoint-owner.toml",
+        "b-parts-drop.toml",
+        "c-join-order.toml",
+    ] {
+        let text = fs::read_to_string(corpus(bug)).unwrap();
+        let cold = "start = \"cold\"";
+        assert!(text.contains(cold), "{text}");
+        let warm = dir.path().join(bug);
+        fs::write(&warm, text.replace(cold, "start = \"snapshot-1\"")).unwrap();
+        let file = warm.display().to_string();
+        let require = ["replay", &file, "-n", "3", "--snapshot", "require"];
+        run(warren(&require), 2 * MINUTE).expect_code(77);
+    }
+}
+
 /// Bug (b) shows whether the isolated node's packets vanish (the test above) or its peers' sends throw.
 #[test]
 fn a_partition_bug_shows_under_throw_too() {

@@ -120,6 +120,8 @@ pub(super) struct Snapshots {
     prefixes: Prefixes,
     made_with: Option<MadeWith>,
     troubles: BTreeMap<u8, Trouble>,
+    /// Why one could not be made that was made then.
+    failed_dump: Option<String>,
     folders: u64,
     /// Last in drop order: nobody uses its files then.
     keeper: Option<Slot>,
@@ -183,10 +185,17 @@ impl Snapshots {
                 Err(e) => {
                     // Perhaps for want of room.
                     self.prefixes.clear();
-                    self.failed(number, &e.to_string());
+                    let why = e.to_string();
+                    self.failed(number, &why);
+                    self.failed_dump.get_or_insert(why);
                 }
             }
         }
+    }
+
+    /// Why one had to be made twice since this was asked last, if one was.
+    pub fn take_failed_dump(&mut self) -> Option<String> {
+        self.failed_dump.take()
     }
 
     fn make(
