@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What a snapshot must not change, and must not leave behind. Too long for CI; run by hand after `cargo build --release`.
 
-    tests/snapshots.py agree TARGET [--runs 60] [--count 50] [--seed 1] [--keep DIR]
+    tests/snapshots.py agree TARGET [--runs 90] [--count 50] [--seed 1] [--keep DIR]
         a campaign with snapshots, then its kept sequences once from their snapshot and once cold: same outcome, same `injected k of n`? Those that
         disagree are replayed five times each way, and kept in DIR
-    tests/snapshots.py prefix TARGET [--runs 60] [--count 50] [--seed 1] [--keep DIR]
+    tests/snapshots.py prefix TARGET [--runs 90] [--count 50] [--seed 1] [--keep DIR]
         the same, once with all faults in one run and once from a prefix snapshot (after the faults before its first reboot, at most all but the last)
     tests/snapshots.py restores TARGET [--count 1000]
         so many fault-free runs, each restored: processes, mounts, namespaces, SysV segments, /dev/shm, memory, disk, and the time of a restore; before and
@@ -141,28 +141,29 @@ def inside(pid):
     status = dict(l.split(":", 1) for l in open(f"/proc/{pid}/status"))
     return {
         "processes of Warren": len(found),
-        "its threads": int(status["Threads"]),
+        "its threads": int(status.get("Threads", 0)),
         "its open files": len(os.listdir(f"/proc/{pid}/fd")),
-        "MiB of its own": int(status["VmRSS"].split()[0]) >> 10,
+        "MiB of its own": int(status.get("VmRSS", "0").split()[0]) >> 10,
         "MiB in slots": used,
     }
 
 
-def least(samples):
+def smallest(samples):
     """Of each figure: a slot that is just being made or closed is no leak."""
     return {key: min(s[key] for s in samples) for key in samples[0]} if samples else {}
 
 
-# What a figure in MiB may have grown by: images of a snapshot that is made anew, its logs, caches of the system.
-SLACK = {"MiB free": 256, "MiB of disk free": 64, "MiB of its own": 32, "MiB in slots": 64}
+# What a figure in MiB may have grown by: images of a snapshot that is made anew, its logs. What is free of the whole machine judges nothing: others use it too.
+SLACK = {"MiB of its own": 32, "MiB in slots": 64}
 
 
 def grew(key, then, now):
-    more = then - now if key.endswith("free") else now - then
-    return more > SLACK.get(key, 0)
+    return not key.endswith("free") and now - then > SLACK.get(key, 0)
 
 
 def restores(args):
+    if args.count < 40:
+        sys.exit("--count: 40 or more, so that first and last runs are not the same")
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "empty.toml")
         with open(file, "w") as f:
@@ -188,7 +189,7 @@ def restores(args):
         part = max(len(times) // 10, 1)
         first, last = sorted(times[:part])[part // 2], sorted(times[-part:])[part // 2]
         print(f"{len(times)} runs, exit {child.returncode}; slot and restore: first tenth {first} ms, last tenth {last} ms (medians)")
-        begun, ending = least(first_runs), least(last_runs)
+        begun, ending = smallest(first_runs), smallest(last_runs)
         for key in before:
             print(f"  {key}: before Warren {before[key]}, after it {after[key]}")
         for key in begun:
@@ -206,7 +207,7 @@ def main():
     for name in ("agree", "prefix"):
         a = verbs.add_parser(name)
         a.add_argument("target")
-        a.add_argument("--runs", type=int, default=60)
+        a.add_argument("--runs", type=int, default=90)
         a.add_argument("--count", type=int, default=50)
         a.add_argument("--seed", type=int, default=1)
         a.add_argument("--keep")

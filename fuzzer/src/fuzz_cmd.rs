@@ -122,13 +122,7 @@ fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
             )));
         }
     }
-    if args.setup.snapshot == UseSnapshots::Require
-        && let Some(flag) = all_cold(args)
-    {
-        return Err(CliError::usage(format!(
-            "--snapshot require wants runs from snapshots, and with {flag} every run starts cold: leave one of them out"
-        )));
-    }
+    may_start_so(args).map_err(CliError::usage)?;
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
     let counted = if args.coverage_report { "yes" } else { "no" };
@@ -198,6 +192,19 @@ fn all_cold(args: &FuzzArgs) -> Option<&'static str> {
     ]
     .into_iter()
     .find_map(|(flag, given)| given.then_some(flag))
+}
+
+/// Whether its flags agree on where runs start.
+///
+/// # Errors
+/// For people.
+pub fn may_start_so(args: &FuzzArgs) -> Result<(), String> {
+    match all_cold(args) {
+        Some(flag) if args.setup.snapshot == UseSnapshots::Require => Err(format!(
+            "--snapshot require wants runs from snapshots, and with {flag} every run starts cold: leave one of them out"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a campaign is to be resumed: `-i -` wants it, AFL_AUTORESUME's cousin takes what is there (and then needs no seeds).

@@ -211,7 +211,7 @@ pub struct RunProduct {
     pub collected: Vec<(String, Vec<u8>)>,
     /// Why it began cold although it was to begin from a snapshot.
     pub cold: Option<String>,
-    /// Why the snapshot that it began from, or was to, was made once more: the first reason.
+    /// Why the snapshot that it began from had to be made anew: the first reason.
     pub remade: Option<String>,
     /// It began from a prefix snapshot.
     pub from_prefix: Option<FromPrefix>,

@@ -339,7 +339,7 @@ impl Runner {
             for _ in 0..2 {
                 let (got, failed) = {
                     let mut all = self.snapshots();
-                    (all.get(self, number, options)?, all.take_failed_dump())
+                    (all.get(self, number, options)?, all.take_remade(number))
                 };
                 remade = remade.or(failed);
                 let snapshot = match got {
@@ -366,8 +366,10 @@ impl Runner {
                         });
                     }
                     Err(why) => {
-                        self.snapshots().failed_restore(number, &snapshot, &why);
-                        remade.get_or_insert_with(|| why.clone());
+                        // One of those side by side that met it tells.
+                        if self.snapshots().failed_restore(number, &snapshot, &why) {
+                            remade.get_or_insert_with(|| why.clone());
+                        }
                         cold = Some(why);
                     }
                 }
@@ -400,7 +402,7 @@ impl Runner {
             parked,
             cold,
             no_prefix,
-            remade,
+            remade: None,
             began,
         })
     }

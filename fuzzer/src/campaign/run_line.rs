@@ -34,7 +34,7 @@ pub struct RunLine<'a> {
     pub start: String,
     /// Why it began cold although it was to begin from a snapshot.
     pub cold: Option<&'a str>,
-    /// Why the snapshot that it began from, or was to, was made once more.
+    /// Why the snapshot that it began from had to be made anew.
     pub remade: Option<&'a str>,
     /// So many of its faults had happened in a run that was dumped, from where this one went on.
     pub from_prefix: Option<usize>,

@@ -1,7 +1,7 @@
 //! `fuzzer_stats` and `plot_data`: AFL's keys in AFL's order with true figures (a key without a meaning here is 0), ours after
 //! them. docs/campaign.md says what each means.
 
-use crate::fuzz::{InjectedRates, LearntRoot, Spared};
+use crate::fuzz::{InjectedRates, LearntRoot, Spared, least_stable};
 use crate::search::Warren;
 use crate::search::warren::Tally;
 use serde::{Deserialize, Serialize};
@@ -176,7 +176,7 @@ impl Figures {
             "peak_rss_mb" = self.peak_rss_mb;
             "edges_found" = self.edges_found;
             "total_edges" = self.total_edges;
-            "var_byte_count" = self.starts.iter().map(|s| s.baseline.variable).max().unwrap_or(0);
+            "var_byte_count" = least_stable(&self.starts).variable;
             "afl_banner" = self.target;
             "afl_version" = concat!("warren-", env!("CARGO_PKG_VERSION"));
             "target_mode" = "cluster";

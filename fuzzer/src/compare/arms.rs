@@ -3,6 +3,7 @@
 
 use crate::cli::args::{Cli, Command};
 use crate::fuzz::StrategyKind;
+use crate::fuzz_cmd::may_start_so;
 use clap::{CommandFactory, Parser};
 
 /// The strategy whose parts `--ablate` takes away.
@@ -101,6 +102,7 @@ pub fn check_options(target: &str, options: &[String]) -> Result<(), String> {
     let Command::Fuzz(f) = parsed.command else {
         return Err("options of fuzz: this is another verb".into());
     };
+    may_start_so(&f)?;
     let own = [
         ("-o", f.out.is_some()),
         ("-M", f.main.is_some()),

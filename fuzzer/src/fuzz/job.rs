@@ -155,8 +155,8 @@ impl Session {
             0 => sequence,
             _ => whoever_comes(sequence),
         };
-        // Siblings at different nodes may be one sequence once whoever comes first is taken.
-        let another = pick.tries == 1 && identity(&sequence) != plain;
+        // Siblings at different nodes may be one sequence once whoever comes first is taken: asked when this form is new, as from then on it is its own.
+        let relaxed = pick.tries == 1 && identity(&sequence) != plain;
         let job = Job {
             lines,
             why: reason(&pick, &sequence),
@@ -168,7 +168,7 @@ impl Session {
             },
             ..Job::default()
         };
-        if !self.take_note(&job) && (pick.tries == 0 || another) {
+        if !self.take_note(&job) && (pick.tries == 0 || relaxed) {
             state.metadata_mut::<Queue>()?.needs_no_run(&pick);
             return Ok(None);
         }
@@ -302,14 +302,13 @@ impl Session {
         }
         // Without snapshots there is one lineage.
         let cold = (roots > 1).then(|| chance(state.rand_mut(), self.cold_share()));
-        let mut id = roots + below(state.rand_mut(), kept);
+        let mut id = self.learnt.nth_kept(below(state.rand_mut(), kept));
         for _ in 1..LINEAGE_TRIES {
             let known = self.lineage.get(&id).copied();
-            let root = self.learnt.is_root(id);
-            if !root && (cold.is_none() || known.is_some() && known == cold) {
+            if cold.is_none() || known.is_some() && known == cold {
                 break;
             }
-            if known.is_none() && !root {
+            if known.is_none() {
                 let stored = StoredRun::read(&self.folder.runs(), id)?;
                 let matched = stored.record.matched.as_ref();
                 let is_cold = matched.is_none_or(|m| m.start == StartState::Cold);
@@ -318,7 +317,7 @@ impl Session {
                     return Ok(Some(stored));
                 }
             }
-            id = roots + below(state.rand_mut(), kept);
+            id = self.learnt.nth_kept(below(state.rand_mut(), kept));
         }
         StoredRun::read(&self.folder.runs(), id).map(Some)
     }

@@ -54,18 +54,28 @@ impl Learnt {
         root.map_or(0, |r| r.run)
     }
 
-    /// Whether a kept run is a root.
+    /// Of the kept runs that are no roots the n-th, from 0.
     #[must_use]
-    pub fn is_root(&self, run: u64) -> bool {
-        self.roots.iter().any(|r| r.run == run)
+    pub fn nth_kept(&self, n: u64) -> u64 {
+        // They are in the order in which they were kept.
+        self.roots
+            .iter()
+            .fold(n, |run, root| run + u64::from(root.run <= run))
     }
 
     /// AFL's `stability`, percent, of the start state whose fault-free runs agree least; 100 before there is one.
     #[must_use]
     pub fn stability(&self) -> f64 {
-        let shares = self.roots.iter().map(|r| 100.0 * r.baseline.stability());
-        shares.fold(100.0, f64::min)
+        100.0 * least_stable(&self.roots).stability()
     }
+}
+
+/// The baseline of the start state whose fault-free runs agree least.
+#[must_use]
+pub fn least_stable(roots: &[LearntRoot]) -> Baseline {
+    let all = roots.iter().map(|r| r.baseline);
+    all.min_by(|a, b| a.stability().total_cmp(&b.stability()))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -92,7 +102,10 @@ mod tests {
         assert_eq!(learnt.snapshots(), 2);
         assert_eq!(learnt.root_of(StartState::Snapshot(2)), 77);
         assert_eq!(learnt.root_of(StartState::Snapshot(3)), 0);
-        assert!(learnt.is_root(77) && !learnt.is_root(2));
+        let kept: Vec<u64> = (0..77).map(|n| learnt.nth_kept(n)).collect();
+        assert_eq!(kept[..2], [2, 3]);
+        assert_eq!(kept[74..], [76, 78, 79]);
+        assert_eq!(Learnt::default().nth_kept(5), 5);
         assert!((learnt.stability() - 90.0).abs() < 1e-9);
     }
 }

@@ -38,7 +38,7 @@ pub use counts::Spared;
 pub use describe::describe;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
-pub use learnt::LearntRoot;
+pub use learnt::{LearntRoot, least_stable};
 pub use options::{
     COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts,
     StrategyKind,

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
 use warren_model::{Failure, FailureKind, FaultSequence};
 
-/// Replays what really to_run_again, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
+/// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
 /// the machine for itself, one replay after the other; a safety failure's replays share it with what goes on, as many at once as there
 /// are slots.
 ///

@@ -70,7 +70,7 @@ where
     if let Some((_, slots)) = known.filter(|(was, _)| *was == asked.to_string()) {
         let slots = match asked {
             // It may be another machine by now.
-            Slots::Auto => (*slots).min(executor.room()),
+            Slots::Auto => in_room(session, executor, *slots),
             Slots::Exactly(_) => *slots,
         };
         set(session, slots);
@@ -85,13 +85,8 @@ where
                 Some(begun) => Some(begun.slots),
                 None => waiting::slots(session, fuzzer, executor, state, manager)?,
             };
-            let room = executor.room();
-            if slots.is_some_and(|s| room < s) {
-                session.say(format!(
-                    "-j auto: the memory that is free has room for {room}"
-                ));
-            }
-            (slots.map(|s| s.min(room).min(MAX_SLOTS)), AUTO_RUNS)
+            let slots = slots.map(|s| in_room(session, executor, s).min(MAX_SLOTS));
+            (slots, AUTO_RUNS)
         }
     };
     // An end was asked for.
@@ -233,6 +228,17 @@ where
         session.commit_whole(state)?;
     }
     Ok(())
+}
+
+/// At most so many, as memory has room for them.
+fn in_room<E: Drive>(session: &Session, executor: &E, slots: usize) -> usize {
+    let room = executor.room();
+    if room < slots {
+        session.say(format!(
+            "-j auto: the memory that is free has room for {room}"
+        ));
+    }
+    slots.min(room)
 }
 
 /// The starts take turns.

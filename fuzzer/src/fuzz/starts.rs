@@ -1,4 +1,4 @@
-//! The roots of the search: the fault-free run of the cold start, and one of each snapshot of the target. Children inherit the
+//! The roots of the search: a fault-free run of the cold start, and one of each snapshot of the target (its second: two show what varies). Children inherit the
 //! start of their root; what is ordinary (coverage, states, stacks, log lines) is what any of them showed.
 //!
 //! Called by learning. It draws nothing and decides on no share: that is the scheduler's.
@@ -115,7 +115,7 @@ where
     session.commit_whole(state)
 }
 
-/// A fault-free run from each snapshot that is not a root yet. Where snapshots do not work, every run starts cold, and it is said.
+/// Fault-free runs from each snapshot that has no root yet. Where snapshots do not work, every run starts cold, and it is said.
 pub(super) fn snapshots<E, EM, Z>(
     session: &mut Session,
     fuzzer: &mut Z,
@@ -231,7 +231,10 @@ where
             .as_ref()
             .is_some_and(|m| m.start == StartState::Cold)
         {
-            return Ok(Err(run.product().cold.clone().unwrap_or_default()));
+            let why = run.product().cold.clone().unwrap_or_default();
+            session.learnt.maps = Vec::new();
+            session.commit_whole(state)?;
+            return Ok(Err(why));
         }
         match unusable(run.judgement(), record.timed_out) {
             None => {

@@ -4,7 +4,7 @@
 use nix::sys::signal::Signal;
 use nix::sys::statvfs::statvfs;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use warren_tests::{
@@ -123,15 +123,32 @@ fn where_snapshots_are_required_a_replay_does_not_start_cold() {
         "version = 1\ntarget = \"canary\"\nstart = \"snapshot-1\"\n",
     )
     .unwrap();
-    let (out, err) = (dir.path().join("out"), dir.path().join("err"));
     let file = file.display().to_string();
-    let replay = warren(&["replay", &file, "--snapshot", "require"])
+    // A dump that was over before it was seen, or at its end, is none that failed.
+    for _ in 0..5 {
+        let (code, text) = without_dumps(dir.path(), &["replay", &file, "--snapshot", "require"]);
+        assert!(!text.contains("started cold"), "{text}");
+        if code == Some(0) {
+            continue;
+        }
+        assert_eq!(code, Some(1), "{text}");
+        let why = "--snapshot require: a run cannot begin from its snapshot: ";
+        assert!(text.contains(why), "{text}");
+        return;
+    }
+    panic!("no dump failed");
+}
+
+/// How a Warren ends whose dumps of clusters are killed as they are seen, and what it says.
+fn without_dumps(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let (out, err) = (dir.join("out"), dir.join("err"));
+    let child = warren(args)
         .stdout(fs::File::create(&out).unwrap())
         .stderr(fs::File::create(&err).unwrap())
         .spawn()
         .unwrap();
-    let mut replay = Campaign(replay);
-    let pid = replay.0.id();
+    let mut child = Campaign(child);
+    let pid = child.0.id();
     let mut ended = None;
     eventually("it ends", 4 * MINUTE, || {
         let all = descendants(pid);
@@ -142,20 +159,11 @@ fn where_snapshots_are_required_a_replay_does_not_start_cold() {
                 .filter(|p| p.command.contains("criu") && p.command.contains(" dump "));
             criu.for_each(|p| kill(p.pid, Signal::SIGKILL));
         }
-        ended = replay.0.try_wait().unwrap();
+        ended = child.0.try_wait().unwrap();
         ended.is_some()
     });
-    let text = format!(
-        "{}{}",
-        fs::read_to_string(&out).unwrap(),
-        fs::read_to_string(&err).unwrap()
-    );
-    assert_eq!(ended.and_then(|e| e.code()), Some(1), "{text}");
-    let why = "--snapshot require: a run cannot begin from its snapshot: ";
-    assert!(
-        text.contains(why) && !text.contains("started cold"),
-        "{text}"
-    );
+    let said = |file: &Path| fs::read_to_string(file).unwrap();
+    (ended.and_then(|e| e.code()), said(&out) + &said(&err))
 }
 
 #[test]
@@ -206,27 +214,25 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
     };
     // Before that CRIU was only tried.
     says("learning 5/5");
-    // Two failures of one snapshot in a row would be enough to leave it alone: its restore is left to work in between.
-    for (failed, doing, then) in [
-        (1, "dump", "snapshot 1/3: made in"),
-        (2, "restore", "snapshot 3/3: made in"),
-    ] {
-        eventually("CRIU is at work", 4 * MINUTE, || {
-            let all = descendants(pid);
-            let criu = all.iter().filter(|p| {
-                p.command.contains("criu") && p.command.contains(&format!(" {doing} "))
-            });
-            criu.map(|p| kill(p.pid, Signal::SIGKILL)).count() > 0
+    let made_anew = || told().matches("a snapshot was made anew: ").count();
+    for doing in ["dump", "restore"] {
+        let before = made_anew();
+        let mut hit = None::<Instant>;
+        eventually("a CRIU that was killed is told", 4 * MINUTE, || {
+            // Two failures of one snapshot in a row would be enough to leave it alone. But it may have been at its end, or at a parked JVM.
+            if hit.is_none_or(|hit| hit.elapsed() > MINUTE / 2) {
+                let all = descendants(pid);
+                let criu = all.iter().filter(|p| {
+                    p.command.contains("criu") && p.command.contains(&format!(" {doing} "))
+                });
+                if criu.map(|p| kill(p.pid, Signal::SIGKILL)).count() > 0 {
+                    hit = Some(Instant::now());
+                }
+            }
+            made_anew() > before
         });
-        says(then);
-        // A snapshot, or a parked JVM beside it.
-        let anew = told().matches("a snapshot was made anew: ").count();
-        let unparked = lines()
-            .iter()
-            .filter(|l| l["no_parked"].is_string())
-            .count();
-        assert!(anew + unparked >= failed, "{}", told());
     }
+    says("snapshot 3/3: made in");
     let whole = images(&descendants(pid));
     assert!(!whole.is_empty(), "{}", told());
     for (_, image) in &whole {

@@ -120,8 +120,8 @@ pub(super) struct Snapshots {
     prefixes: Prefixes,
     made_with: Option<MadeWith>,
     troubles: BTreeMap<u8, Trouble>,
-    /// Why one could not be made that was made then.
-    failed_dump: Option<String>,
+    /// Of those that were made at the second try, why the first one failed; until a run tells it.
+    remade: BTreeMap<u8, String>,
     folders: u64,
     /// Last in drop order: nobody uses its files then.
     keeper: Option<Slot>,
@@ -159,6 +159,7 @@ impl Snapshots {
             }
             self.held.remove(&number);
         }
+        let mut failed = None;
         loop {
             if let Some(why) = self.troubles.get(&number).and_then(Trouble::pause) {
                 return Ok(Err(why));
@@ -174,6 +175,7 @@ impl Snapshots {
                 Ok(snapshot) => {
                     let snapshot = Arc::new(snapshot);
                     self.held.insert(number, Arc::clone(&snapshot));
+                    self.remade.extend(failed.map(|why| (number, why)));
                     self.park(runner, criu, options);
                     return Ok(Ok(snapshot));
                 }
@@ -187,15 +189,15 @@ impl Snapshots {
                     self.prefixes.clear();
                     let why = e.to_string();
                     self.failed(number, &why);
-                    self.failed_dump.get_or_insert(why);
+                    failed.get_or_insert(why);
                 }
             }
         }
     }
 
-    /// Why one had to be made twice since this was asked last, if one was.
-    pub fn take_failed_dump(&mut self) -> Option<String> {
-        self.failed_dump.take()
+    /// Why the first try to make this one failed, where the second did not; told once.
+    pub fn take_remade(&mut self, number: u8) -> Option<String> {
+        self.remade.remove(&number)
     }
 
     fn make(
@@ -245,18 +247,17 @@ impl Snapshots {
         Ok(keeper.root().join(format!("{name}-{}", self.folders)))
     }
 
-    /// A restore did not work: the snapshot is of no use. Another run may have made a new one by now.
-    pub fn failed_restore(&mut self, number: u8, snapshot: &Arc<Snapshot>, why: &str) {
-        if self
-            .held
-            .get(&number)
-            .is_some_and(|held| Arc::ptr_eq(held, snapshot))
-        {
+    /// A restore did not work: the snapshot is of no use. Another run may have made a new one by now. Answers whether this one is the first to say so.
+    pub fn failed_restore(&mut self, number: u8, snapshot: &Arc<Snapshot>, why: &str) -> bool {
+        let held = self.held.get(&number);
+        let first = held.is_some_and(|held| Arc::ptr_eq(held, snapshot));
+        if first {
             self.held.remove(&number);
             self.take_in(number, snapshot);
             // Once, however many runs tried it at the same time.
             self.failed(number, why);
         }
+        first
     }
 
     /// What went wrong before a run went on from this one is over.
