@@ -324,9 +324,10 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
+        let other = format!("version 1, this program reads {STATE_VERSION}");
         for (at, byte, part) in [
             (0, b'x', "WARNCKP"),
-            (7, b'9', "version 9, this program reads 7"),
+            (7, b'1', other.as_str()),
             (whole.len() - 1, 0x55, "checksum"),
         ] {
             let mut bytes = whole.clone();
