@@ -176,7 +176,6 @@ pub(super) fn story(root: &Path) -> Vec<String> {
         "stability",
         "var_byte_count",
         "slots_of_cold",
-        "slots_of_snapshot_1",
         "from_prefix",
         "failing_runs",
         "unknown_runs",

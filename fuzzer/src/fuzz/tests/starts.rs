@@ -118,14 +118,6 @@ fn roots_made_at_a_resume_are_found_by_their_start() {
     }
     let tail = format!("havoc tail of {:06}, from snapshot-2", before + 1);
     assert!(all.iter().any(|l| l["why"] == tail), "no {tail:?}");
-    // And the kept runs that are where roots usually are were not taken for some.
-    let changed = |id: usize| {
-        let of = format!(" of {id:06}");
-        let why = |l: &serde_json::Value| l["why"].as_str().unwrap_or_default().to_owned();
-        let mut havoc = all.iter().map(why).filter(|w| w.starts_with("havoc "));
-        havoc.any(|w| w.contains(&of))
-    };
-    assert!(changed(1) && changed(2), "{all:#?}");
 }
 
 #[test]
