@@ -10,7 +10,7 @@ use crate::campaign::StoredRun;
 use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
 use crate::search::queue::Kept;
-use crate::search::{Alike, Bounds, Drawing, Queue, Seed};
+use crate::search::{Alike, Bounds, Drawing, Queue, Seed, symmetry};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
@@ -217,10 +217,10 @@ pub fn add_seed(
     Ok(())
 }
 
-/// What makes two sequences the same test: start and faults, not the roles of uninvolved nodes.
+/// What makes two sequences the same test: start, faults, and the roles of the nodes that these name.
 #[must_use]
 pub fn identity(sequence: &FaultSequence) -> u64 {
     let mut bare = sequence.clone();
-    bare.roles.clear();
+    bare.roles = symmetry::roles_of_named(sequence);
     fnv1a(bare.to_text().as_bytes())
 }

@@ -36,6 +36,17 @@ fn named(f: &FaultAt) -> Vec<&NodeName> {
     names
 }
 
+/// The roles at GO of the nodes that faults after it name: where another node leads, the same names say something else.
+#[must_use]
+pub fn roles_of_named(sequence: &FaultSequence) -> BTreeMap<NodeName, String> {
+    let faults = sequence.faults.iter();
+    let later = faults.filter(|f| f.at.phase() != Phase::Start);
+    let named: BTreeSet<&NodeName> = later.flat_map(named).collect();
+    let mut roles = sequence.roles.clone();
+    roles.retain(|n, _| named.contains(n));
+    roles
+}
+
 /// Nodes that may change places, by group and role at GO: those of start faults, and those whose role is not known, stay.
 fn kinds_of_nodes(
     sequence: &FaultSequence,
@@ -71,7 +82,6 @@ pub fn identity(sequence: &FaultSequence, shape: &ClusterShape) -> Option<u64> {
     let hash = |map: &BTreeMap<NodeName, NodeName>| {
         let new = |n: &NodeName| map.get(n).unwrap_or(n).clone();
         let mut renamed = sequence.clone();
-        renamed.roles.clear();
         for f in &mut renamed.faults {
             *f = f.renamed(&new);
             if let Fault::PartitionStart { who, .. } = &mut f.fault {
@@ -80,6 +90,8 @@ pub fn identity(sequence: &FaultSequence, shape: &ClusterShape) -> Option<u64> {
                 who.from.sort();
             }
         }
+        // Who changes places has the same role: what a node is stays as it was.
+        renamed.roles = roles_of_named(&renamed);
         fnv1a(format!("by symmetry\n{}", renamed.to_text()).as_bytes())
     };
     let many = |k: &Vec<NodeName>| (1..=k.len()).product::<usize>();
@@ -259,6 +271,23 @@ mod tests {
         for (i, (a, b, same)) in pairs.into_iter().enumerate() {
             assert_eq!(of(a) == of(b), same, "pair {i}");
         }
+        // The same names where another node leads.
+        let led_by = |leader: &str| {
+            let mut s = sequence(vec![crash("n2")]);
+            for (node, role) in &mut s.roles {
+                let leads = node.as_str() == leader;
+                *role = if leads { "leader" } else { "follower" }.into();
+            }
+            s
+        };
+        let roles = |leader| roles_of_named(&led_by(leader));
+        assert_ne!(
+            identity(&led_by("n2"), &shape),
+            identity(&led_by("n1"), &shape)
+        );
+        assert_ne!(roles("n2"), roles("n1"));
+        // Where one leads that no fault names, it is the same test.
+        assert_eq!(roles("n3"), roles("n1"));
         let mut unknown = sequence(vec![crash("n2")]);
         unknown.roles.clear();
         assert_eq!(identity(&unknown, &shape), None);
