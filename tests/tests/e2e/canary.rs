@@ -6,6 +6,12 @@ use std::time::Duration;
 use warren_tests::{cache, cluster, levels, ran_on, root, run, stat, warren, warren_exe};
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// A sequence of each planted bug.
+const BUGS: [&str; 3] = [
+    "a-checkpoint-owner.toml",
+    "b-parts-drop.toml",
+    "c-join-order.toml",
+];
 
 fn corpus(file: &str) -> String {
     root()
@@ -49,11 +55,7 @@ fn fault_free_runs_pass_on_every_level() {
 fn planted_bugs_fail_and_their_fixes_pass() {
     let _one = cluster();
     let dir = tempfile::tempdir().unwrap();
-    for bug in [
-        "a-checkpoint-owner.toml",
-        "b-parts-drop.toml",
-        "c-join-order.toml",
-    ] {
+    for bug in BUGS {
         let text = fs::read_to_string(corpus(bug)).unwrap();
         run(warren(&["replay", &corpus(bug), "-n", "3"]), 2 * MINUTE).expect_code(77);
         let fixed = dir.path().join(bug);
@@ -81,11 +83,7 @@ fn planted_bugs_show_from_snapshots() {
     }
     ran_on(1, "canary, planted bugs from snapshots");
     let dir = tempfile::tempdir().unwrap();
-    for bug in [
-        "a-checkpoint-owner.toml",
-        "b-parts-drop.toml",
-        "c-join-order.toml",
-    ] {
+    for bug in BUGS {
         let text = fs::read_to_string(corpus(bug)).unwrap();
         let cold = "start = \"cold\"";
         assert!(text.contains(cold), "{text}");
