@@ -130,6 +130,15 @@ class RunnerTest {
         assertEquals(0, page.getLong(10 * 8), "command " + word + " failed");
     }
 
+    /** What another thread of the runner writes in its own time. */
+    private void awaitLine(String file, String part, String what) throws Exception {
+        long limit = System.nanoTime() + 20_000_000_000L;
+        while (lines(file, part).isEmpty()) {
+            assertTrue(System.nanoTime() < limit, what);
+            Thread.sleep(5);
+        }
+    }
+
     private List<String> lines(String file, String part) throws Exception {
         List<String> found = new ArrayList<>();
         for (String line : Files.readAllLines(dir.resolve(file))) {
@@ -150,6 +159,7 @@ class RunnerTest {
             assertTrue(lines("history.jsonl", "\"ev\":\"invoke\"").stream().filter(l -> l.contains(client)).count() >= 40);
         }
         page.putLong(16 * 8, 2 << 8 | 1);
+        awaitLine("history.jsonl", "probe-n1-2", "a rebooted node is probed");
         command(WorkloadPage.STOP);
         command(WorkloadPage.DEGRADED);
         command(WorkloadPage.HEALED);
@@ -160,7 +170,6 @@ class RunnerTest {
 
         assertEquals(1, lines("history.jsonl", "\"value\":\"a\\\"b\"").size(), "a quote in a value is escaped");
         assertEquals(1, lines("history.jsonl", "\"outcome\":\"unknown\"").size(), "an exception makes an unknown outcome");
-        assertTrue(lines("history.jsonl", "probe-n1-2").size() > 0, "a rebooted node is probed");
         assertEquals(2, lines("observations.jsonl", "\"obs\":\"serve\"").size());
         assertEquals(0, lines("observations.jsonl", "\"node\":\"n2\"").size(), "a dead node is asked nothing");
         assertEquals(2, lines("observations.jsonl", "\"obs\":\"progress\"").size());
