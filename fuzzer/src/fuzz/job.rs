@@ -188,6 +188,7 @@ impl Session {
         state: &mut State,
         drawing: &Drawing<'_>,
     ) -> Result<Option<Job>, FuzzError> {
+        self.tell_shapes_never_cast(drawing)?;
         let start = self.draw_start(state);
         let ground = self.ground(start)?;
         let warren = state.metadata_mut::<Warren>()?.clone();
@@ -203,6 +204,27 @@ impl Session {
         let why = format!("shape {name}{}", from(&sequence));
         let origin = Origin::Shape(name);
         Ok(self.drawn(sequence, origin, why, &ground.trace, drawing))
+    }
+
+    /// Before the first shape is cast: a user would wait in vain for these.
+    fn tell_shapes_never_cast(&mut self, drawing: &Drawing<'_>) -> Result<(), FuzzError> {
+        if !self.grounds.is_empty() {
+            return Ok(());
+        }
+        let starts: Vec<StartState> = self.learnt.roots.iter().map(|r| r.start).collect();
+        let grounds: Vec<Rc<Ground>> = starts
+            .into_iter()
+            .map(|s| self.ground(s))
+            .collect::<Result<_, FuzzError>>()?;
+        let (all, target) = (&self.options.shapes, &self.options.target);
+        let never = shapes::never_cast(all, &grounds, target, drawing);
+        if !never.is_empty() && never.len() < all.len() {
+            self.say(format!(
+                "shapes that cannot be cast on this cluster: {} (docs/search.md, Shapes, says why)",
+                never.join(", ")
+            ));
+        }
+        Ok(())
     }
 
     /// What a fault-free run from this start tells; read once.

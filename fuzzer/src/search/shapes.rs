@@ -5,19 +5,22 @@
 //! that role ever does) is not cast; what the constraints say of who leads later is an assumption here, and asked again in the run.
 
 use super::children::Drawing;
-use super::rand::below;
+use super::rand::{XoRand, below};
 use super::warren::Warren;
 use libafl_bolts::rands::Rand;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use warren_model::sequence::Cast;
 use warren_model::sequence::shape::with_role;
 use warren_model::{
-    At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultKind, FaultSequence, Member, NodeName,
-    Pattern, Phase, Shape, ShapeError, ShapeFault, StartState, Trace, Violation, Who,
+    At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultKind, FaultSequence, GroupShape, Member,
+    NodeName, Pattern, Phase, Shape, ShapeError, ShapeFault, StartState, Trace, Violation, Who,
 };
 
 /// Casts tried of one shape before another one has its turn.
 const CASTS: usize = 8;
+/// Casts tried before a shape is said to be never cast: most have one in two, none that can be cast fewer than one in twenty.
+const CASTS_TO_TELL: usize = 200;
 
 /// The shapes that come with Warren.
 ///
@@ -109,6 +112,25 @@ pub fn draw(
         }
     }
     None
+}
+
+/// The shapes of which no cast is possible here, from any of these starts. It draws from a generator of its own.
+#[must_use]
+pub fn never_cast<'s>(
+    shapes: &'s [Shape],
+    grounds: &[Rc<Ground>],
+    target: &str,
+    drawing: &Drawing<'_>,
+) -> Vec<&'s str> {
+    let mut rand = XoRand::new(0);
+    let mut cast_once = |shape: &Shape| {
+        let all = grounds
+            .iter()
+            .flat_map(|g| std::iter::repeat_n(g, CASTS_TO_TELL));
+        { all }.any(|g| cast(shape, g, target, drawing, &mut rand).is_some())
+    };
+    let never = shapes.iter().filter(|s| !cast_once(s));
+    never.map(|s| s.name.as_str()).collect()
 }
 
 /// A sequence of this shape; none when this cast, or any, is not possible here.
@@ -232,6 +254,32 @@ fn others_drawn(
     free
 }
 
+/// Of which group the variables of a shape are nodes: the leader's where it says who leads or who does not, else any group that may lose
+/// one and is large enough, larger ones more often.
+fn group<'d>(
+    shape: &Shape,
+    leads: &impl Fn(&NodeName) -> bool,
+    drawing: &'d Drawing<'_>,
+    rand: &mut impl Rand,
+) -> Option<&'d GroupShape> {
+    let groups = &drawing.shape.groups;
+    let count = |f: &dyn Fn(&Cast) -> bool| shape.nodes.values().filter(|c| f(c)).count();
+    let any = count(&|c| *c == Cast::Any);
+    if any == 0 || count(&|c| matches!(c, Cast::Lead | Cast::Member)) > 0 {
+        let of_leader = groups.iter().find(|g| g.nodes.iter().any(leads));
+        return of_leader.or_else(|| groups.iter().max_by_key(|g| g.nodes.len()));
+    }
+    let fit = groups
+        .iter()
+        .filter(|g| g.max_dead > 0 && g.nodes.len() >= any);
+    let by_node: Vec<&GroupShape> = fit
+        .flat_map(|g| std::iter::repeat_n(g, g.nodes.len()))
+        .collect();
+    by_node
+        .get(below(rand, by_node.len() as u64) as usize)
+        .copied()
+}
+
 /// A node for each variable, no node twice.
 fn cast_nodes(
     shape: &Shape,
@@ -240,12 +288,7 @@ fn cast_nodes(
     rand: &mut impl Rand,
 ) -> Option<BTreeMap<NodeName, NodeName>> {
     let leads = |n: &NodeName| ground.lead.is_some() && ground.roles.get(n) == ground.lead.as_ref();
-    let group = drawing
-        .shape
-        .groups
-        .iter()
-        .find(|g| g.nodes.iter().any(leads))
-        .or_else(|| drawing.shape.groups.iter().max_by_key(|g| g.nodes.len()))?;
+    let group = group(shape, &leads, drawing, rand)?;
     let mut cast: BTreeMap<NodeName, NodeName> = BTreeMap::new();
     // The leader first: `any` must not take it away.
     let mut variables: Vec<(&NodeName, Cast)> = shape.nodes.iter().map(|(n, c)| (n, *c)).collect();

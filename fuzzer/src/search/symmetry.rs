@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::ids::fnv1a;
-use warren_model::{At, ClusterShape, Fault, FaultAt, FaultSequence, Member, NodeName, Phase, Who};
+use warren_model::{
+    At, ClusterShape, CutWay, CutWho, Fault, FaultAt, FaultSequence, Member, NodeName, Phase, Who,
+};
 
 /// Permutations tried for the smallest name of a sequence; of clusters with more, nodes are named in order of appearance.
 const MOST: usize = 720;
@@ -85,9 +87,7 @@ pub fn identity(sequence: &FaultSequence, shape: &ClusterShape) -> Option<u64> {
         for f in &mut renamed.faults {
             *f = f.renamed(&new);
             if let Fault::PartitionStart { who, .. } = &mut f.fault {
-                // Sides are sets.
-                who.cut.sort();
-                who.from.sort();
+                order_sides(who, shape);
             }
         }
         // Who changes places has the same role: what a node is stays as it was.
@@ -111,6 +111,27 @@ pub fn identity(sequence: &FaultSequence, shape: &ClusterShape) -> Option<u64> {
         maps = longer;
     }
     maps.iter().map(hash).min()
+}
+
+/// Sides are sets, and of a cut in both ways it does not matter which one is named first. Who comes is not known of `@executing` and
+/// its like: such a cut stays as it is said.
+fn order_sides(who: &mut CutWho, shape: &ClusterShape) {
+    who.cut.sort();
+    who.from.sort();
+    let known = |m: &Member| matches!(m, Member::Node(_));
+    if who.way != CutWay::Both || !who.cut.iter().chain(&who.from).all(known) {
+        return;
+    }
+    if who.from.is_empty() {
+        let rest = shape.nodes().cloned().map(Member::Node);
+        who.from = rest
+            .filter(|m| !who.cut.contains(m) && who.bridge.as_ref() != Some(m))
+            .collect();
+        who.from.sort();
+    }
+    if who.from < who.cut {
+        std::mem::swap(&mut who.cut, &mut who.from);
+    }
 }
 
 /// Each kind's nodes in the order in which the faults name them.
@@ -171,7 +192,7 @@ mod tests {
     use super::*;
     use crate::search::sim::Sim;
     use proptest::prelude::*;
-    use warren_model::{CrashStyle, CutHow, CutWay, CutWho, Kind, Pattern};
+    use warren_model::{CrashStyle, CutHow, Kind, Pattern};
 
     fn at(node: &str) -> At {
         At::Pattern(Pattern {
@@ -206,16 +227,25 @@ mod tests {
         }
     }
 
+    /// From all others, at a point of this node.
     fn cut(at_node: &str, side: &[&str]) -> FaultAt {
+        let mut between = between(side, &[], CutWay::Both);
+        between.at = at(at_node);
+        between
+    }
+
+    fn between(cut: &[&str], from: &[&str], way: CutWay) -> FaultAt {
+        let members = |of: &[&str]| of.iter().map(|n| Member::Node((*n).into())).collect();
+        let (cut, from, bridge) = (members(cut), members(from), None);
         FaultAt {
-            at: at(at_node),
+            at: at("n1"),
             fault: Fault::PartitionStart {
                 how: CutHow::Drop,
                 who: CutWho {
-                    cut: side.iter().map(|n| Member::Node((*n).into())).collect(),
-                    from: Vec::new(),
-                    bridge: None,
-                    way: CutWay::Both,
+                    cut,
+                    from,
+                    bridge,
+                    way,
                 },
             },
         }
@@ -267,6 +297,28 @@ mod tests {
                 vec![cut("n1", &["n2", "n3"]), crash("n4")],
                 false,
             ),
+            // Two from three is three from two, whoever the two are; one way only, or between others, it is not.
+            (
+                vec![cut("n1", &["n2", "n3"])],
+                vec![cut("n1", &["n1", "n4", "n5"])],
+                true,
+            ),
+            (
+                vec![between(&["n2", "n3"], &["n1", "n4", "n5"], CutWay::Both)],
+                vec![cut("n1", &["n2", "n3"])],
+                true,
+            ),
+            (
+                vec![between(&["n2"], &["n1"], CutWay::To)],
+                vec![between(&["n1"], &["n2"], CutWay::To)],
+                false,
+            ),
+            (
+                vec![between(&["n2"], &["n1"], CutWay::Both)],
+                vec![between(&["n1"], &["n3"], CutWay::Both)],
+                true,
+            ),
+            (vec![cut("n1", &["n2"])], vec![cut("n1", &["n1"])], false),
         ];
         for (i, (a, b, same)) in pairs.into_iter().enumerate() {
             assert_eq!(of(a) == of(b), same, "pair {i}");

@@ -6,8 +6,9 @@ use crate::search::havoc::{Op, Parent, changed};
 use crate::search::shapes::{self, Ground};
 use crate::search::strata::Stratum;
 use crate::search::{Alike, Warren, symmetry};
-use std::collections::BTreeMap;
-use warren_model::{CrashStyle, Fault, Shape, Who};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use warren_model::{CrashStyle, Fault, GroupShape, NodeName, Shape, Who};
 
 fn deep(nodes: usize, max_dead: usize) -> Sim {
     let mut sim = Sim::new(nodes, max_dead);
@@ -88,6 +89,58 @@ fn which_shapes_can_be_cast_where() {
     assert!(cast("leader-chase", &warren(&short), &g, &mut rand));
 }
 
+/// Like HDFS: a leader and one more in a group that bears one death, and a group where nobody leads.
+#[test]
+fn shapes_that_ask_for_no_leader_come_in_every_group_that_is_large_enough() {
+    let sim = deep(5, 2);
+    let one = sim.shape();
+    let nodes = one.groups[0].nodes.clone();
+    let leads = |n: &NodeName| ground(&sim).roles[n] == "leader";
+    let leader = nodes.iter().position(leads).unwrap();
+    let (mut lead, mut rest) = (vec![nodes[leader].clone()], nodes);
+    rest.remove(leader);
+    lead.push(rest.remove(0));
+    let group = |nodes: &[NodeName], max_dead| GroupShape {
+        nodes: nodes.to_vec(),
+        max_dead,
+        ..one.groups[0].clone()
+    };
+    let two = |of_rest| ClusterShape {
+        groups: vec![group(&lead, 1), group(&rest, of_rest)],
+        ..one.clone()
+    };
+    let ground = Rc::new(ground(&sim));
+    let of = |shape: &ClusterShape, name: &str| -> BTreeSet<NodeName> {
+        let (d, mut rand) = (warren(shape), XoRand::new(2));
+        let casts =
+            (0..60).filter_map(|_| shapes::cast(&named(name), &ground, "sim", &d, &mut rand));
+        casts
+            .flat_map(|s| symmetry::roles_of_named(&s).into_keys())
+            .collect()
+    };
+    let set = |nodes: &[NodeName]| nodes.iter().cloned().collect::<BTreeSet<_>>();
+    let all: BTreeSet<NodeName> = set(&lead).union(&set(&rest)).cloned().collect();
+    assert_eq!(of(&two(1), "rolling-restart"), set(&rest));
+    assert_eq!(of(&two(1), "flapping"), all);
+    assert_eq!(
+        of(&two(0), "flapping"),
+        set(&lead),
+        "a group that may lose nobody"
+    );
+    assert!(of(&two(1), "crash-while-joining").is_subset(&set(&lead)));
+
+    let built_in = shapes::built_in().unwrap();
+    let never = |shape: &ClusterShape| {
+        shapes::never_cast(&built_in, &[ground.clone()], "sim", &warren(shape)).join(" ")
+    };
+    assert_eq!(never(&one), "");
+    assert_eq!(never(&two(1)), "quorum-hand-over stale-rejoin");
+    assert_eq!(
+        never(&two(0)),
+        "rolling-restart quorum-hand-over stale-rejoin"
+    );
+}
+
 #[test]
 fn a_whole_restart_takes_all_and_brings_them_back_in_any_order() {
     let sim = deep(5, 2);
@@ -95,7 +148,7 @@ fn a_whole_restart_takes_all_and_brings_them_back_in_any_order() {
     let d = warren(&shape);
     let ground = ground(&sim);
     let mut rand = XoRand::new(3);
-    let mut orders = std::collections::BTreeSet::new();
+    let mut orders = BTreeSet::new();
     for _ in 0..40 {
         let cast = shapes::cast(&named("whole-restart"), &ground, "sim", &d, &mut rand).unwrap();
         let of = |wanted: bool| -> Vec<String> {
