@@ -11,7 +11,7 @@ use crate::fuzz::{
     self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind,
 };
 use crate::known::KnownBugs;
-use crate::search::shapes;
+use crate::search::{Parts, shapes};
 use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::{self, Ui};
 use std::path::{Path, PathBuf};
@@ -111,17 +111,6 @@ pub fn may_resume(args: &FuzzArgs) -> Result<(), CliError> {
 /// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.
 fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     let mut options = options(args);
-    for (flag, given, does) in [
-        ("--without", args.without.is_some(), "leaves out parts of"),
-        ("--swarm", args.swarm, "draws options of"),
-    ] {
-        if given && options.strategy != StrategyKind::Warren {
-            return Err(CliError::usage(format!(
-                "{flag} {does} --strategy warren, and the strategy is {}: ask for warren, or leave {flag} out",
-                options.strategy
-            )));
-        }
-    }
     may_start_so(args).map_err(CliError::usage)?;
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
@@ -194,17 +183,34 @@ fn all_cold(args: &FuzzArgs) -> Option<&'static str> {
     .find_map(|(flag, given)| given.then_some(flag))
 }
 
-/// Whether its flags agree on where runs start.
+/// Whether its flags agree: on whose options they are, and on where runs start.
 ///
 /// # Errors
 /// For people.
 pub fn may_start_so(args: &FuzzArgs) -> Result<(), String> {
+    for (flag, given, does) in [
+        ("--without", args.without.is_some(), "leaves out parts of"),
+        ("--swarm", args.swarm, "draws options of"),
+    ] {
+        if given && args.strategy != StrategyKind::Warren {
+            return Err(format!(
+                "{flag} {does} --strategy warren, and the strategy is {}: ask for warren, or leave {flag} out",
+                args.strategy
+            ));
+        }
+    }
     match all_cold(args) {
         Some(flag) if args.setup.snapshot == UseSnapshots::Require => Err(format!(
             "--snapshot require wants runs from snapshots, and with {flag} every run starts cold: leave one of them out"
         )),
         _ => Ok(()),
     }
+}
+
+/// The parts of the strategy that this command line switches on.
+#[must_use]
+pub fn parts_of(args: &FuzzArgs) -> Parts {
+    options(args).parts()
 }
 
 /// Whether a campaign is to be resumed: `-i -` wants it, AFL_AUTORESUME's cousin takes what is there (and then needs no seeds).

@@ -1,10 +1,10 @@
 //! What is compared: an arm is a label, a strategy and the parts of it that are switched off. Made from `--strategies` and `--ablate`; which
 //! strategies and parts there are is `warren fuzz`'s to say, so its own command line is asked. Pure.
 
-use crate::cli::args::{Cli, Command};
+use crate::cli::args::{Cli, Command, FuzzArgs};
 use crate::fuzz::StrategyKind;
-use crate::fuzz_cmd::may_start_so;
-use clap::{CommandFactory, Parser};
+use crate::fuzz_cmd::{may_start_so, parts_of};
+use clap::Parser;
 
 /// The strategy whose parts `--ablate` takes away.
 const ABLATED: &str = "warren";
@@ -21,7 +21,7 @@ pub struct Arm {
 /// The arms asked for, strategies first, then `warren` less each part.
 ///
 /// # Errors
-/// A strategy or a part that `fuzz` does not know, or one named twice.
+/// A strategy that `fuzz` does not know, or an arm named twice. Parts are looked at with the options: [`check_options`].
 pub fn arms(strategies: &[String], ablate: &[String]) -> Result<Vec<Arm>, String> {
     let mut arms: Vec<Arm> = Vec::new();
     for strategy in strategies {
@@ -34,20 +34,12 @@ pub fn arms(strategies: &[String], ablate: &[String]) -> Result<Vec<Arm>, String
             without: Vec::new(),
         });
     }
-    if !ablate.is_empty() {
-        can_ablate()?;
-    }
     for part in ablate {
-        let arm = Arm {
+        arms.push(Arm {
             label: format!("{ABLATED}-{part}"),
             strategy: ABLATED.into(),
             without: vec![part.clone()],
-        };
-        let mut words = vec!["warren".to_owned(), "fuzz".into(), "TARGET".into()];
-        words.extend(arm.flags());
-        Cli::try_parse_from(words)
-            .map_err(|e| format!("--ablate {part}: {}", first_line(&e.to_string())))?;
-        arms.push(arm);
+        });
     }
     for (i, arm) in arms.iter().enumerate() {
         if arms[..i].iter().any(|a| a.label == arm.label) {
@@ -55,22 +47,6 @@ pub fn arms(strategies: &[String], ablate: &[String]) -> Result<Vec<Arm>, String
         }
     }
     Ok(arms)
-}
-
-/// `fuzz` has a strategy to take parts from, and a flag to do so.
-fn can_ablate() -> Result<(), String> {
-    let known = ABLATED.parse::<StrategyKind>().is_ok();
-    let command = Cli::command();
-    let flag = command
-        .find_subcommand("fuzz")
-        .is_some_and(|f| f.get_arguments().any(|a| a.get_long() == Some("without")));
-    if known && flag {
-        Ok(())
-    } else {
-        Err(format!(
-            "--ablate takes parts away from strategy `{ABLATED}`, which this Warren does not have; leave --ablate out"
-        ))
-    }
 }
 
 fn first_line(text: &str) -> &str {
@@ -90,19 +66,45 @@ impl Arm {
     }
 }
 
-/// The options that every campaign is given beside those of the comparison, asked whether they may be.
+/// The options that every campaign is given beside those of the comparison, asked whether they may be: each arm as `fuzz` will be asked.
 ///
 /// # Errors
-/// What `fuzz` says of them, or an option that is the comparison's own to set.
-pub fn check_options(target: &str, options: &[String]) -> Result<(), String> {
+/// What `fuzz` says of them with one of the arms, a part taken away that is not there, or an option that is the comparison's own to set.
+pub fn check_options(target: &str, arms: &[Arm], options: &[String]) -> Result<(), String> {
+    let f = parsed(target, &[], options).map_err(|e| format!("options of fuzz: {e}"))?;
+    are_not_our_own(&f, options)?;
+    for arm in arms {
+        let of_arm = |e| format!("`{}` with the options of fuzz: {e}", arm.label);
+        let less = parsed(target, &arm.flags(), options).map_err(of_arm)?;
+        may_start_so(&less).map_err(of_arm)?;
+        let whole = Arm {
+            without: Vec::new(),
+            ..arm.clone()
+        };
+        let whole = parsed(target, &whole.flags(), options).map_err(of_arm)?;
+        if !arm.without.is_empty() && parts_of(&whole) == parts_of(&less) {
+            return Err(format!(
+                "--ablate {}: `{}` has that part off with these options, so it would be compared with itself (swarm is on with `-- --swarm`)",
+                arm.without.join(","),
+                arm.strategy
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A campaign's command line.
+fn parsed(target: &str, arm: &[String], options: &[String]) -> Result<FuzzArgs, String> {
     let mut words = vec!["warren".to_owned(), "fuzz".into(), target.to_owned()];
-    words.extend(options.iter().cloned());
-    let parsed = Cli::try_parse_from(words)
-        .map_err(|e| format!("options of fuzz: {}", first_line(&e.to_string())))?;
-    let Command::Fuzz(f) = parsed.command else {
-        return Err("options of fuzz: this is another verb".into());
-    };
-    may_start_so(&f)?;
+    words.extend(arm.iter().chain(options).cloned());
+    let parsed = Cli::try_parse_from(words).map_err(|e| first_line(&e.to_string()).to_owned())?;
+    match parsed.command {
+        Command::Fuzz(f) => Ok(f),
+        _ => Err("this is another verb".into()),
+    }
+}
+
+fn are_not_our_own(f: &FuzzArgs, options: &[String]) -> Result<(), String> {
     let own = [
         ("-o", f.out.is_some()),
         ("-M", f.main.is_some()),
@@ -155,17 +157,31 @@ mod tests {
         assert!(e.contains("twice"), "{e}");
     }
 
-    /// With or without the strategy: never a campaign that quietly is another one.
     #[test]
-    fn a_part_is_taken_away_where_fuzz_can() {
-        match (can_ablate(), arms(&words("crashfuzz"), &words("havoc"))) {
-            (Err(why), Err(e)) => assert_eq!(why, e),
-            (Ok(()), Ok(arms)) => {
-                assert_eq!(arms[1].label, "warren-havoc");
-                assert_eq!(arms[1].flags(), words("--strategy warren --without havoc"));
-                assert!(super::arms(&[], &words("nosuch")).is_err());
+    fn a_part_is_taken_away_where_there_is_one() {
+        let made = arms(&words("crashfuzz"), &words("havoc")).unwrap();
+        assert_eq!(made[1].label, "warren-havoc");
+        assert_eq!(made[1].flags(), words("--strategy warren --without havoc"));
+        for (strategies, ablate, options, refused) in [
+            ("crashfuzz", "havoc", "-j 2", None),
+            ("warren", "swarm", "--swarm", None),
+            ("warren", "", "--swarm", None),
+            // It is off: the campaign would quietly be another arm's.
+            ("warren", "swarm", "", Some("compared with itself")),
+            ("warren", "nosuch", "", Some("`nosuch`")),
+            (
+                "warren crashfuzz",
+                "",
+                "--swarm",
+                Some("`crashfuzz` with the options"),
+            ),
+        ] {
+            let made = arms(&words(strategies), &words(ablate)).unwrap();
+            match (check_options("canary", &made, &words(options)), refused) {
+                (Ok(()), None) => {}
+                (Err(e), Some(part)) => assert!(e.contains(part), "{ablate} {options}: {e}"),
+                (got, want) => panic!("{ablate} {options}: {got:?}, wanted {want:?}"),
             }
-            (can, got) => panic!("{can:?} {got:?}"),
         }
     }
 
@@ -188,7 +204,7 @@ mod tests {
             ("--nosuch", Some("--nosuch")),
             ("-t 5", Some("5")),
         ] {
-            match (check_options("canary", &words(options)), refused) {
+            match (check_options("canary", &[], &words(options)), refused) {
                 (Ok(()), None) => {}
                 (Err(e), Some(part)) => assert!(e.contains(part), "{options}: {e}"),
                 (got, want) => panic!("{options}: {got:?}, wanted {want:?}"),

@@ -72,7 +72,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     let arms = arms::arms(&args.strategies, &args.ablate).map_err(CliError::usage)?;
     let mut options = setup_flags(args);
     options.extend(args.options.iter().cloned());
-    arms::check_options(&args.target, &options).map_err(CliError::usage)?;
+    arms::check_options(&args.target, &arms, &options).map_err(CliError::usage)?;
     against(args, arms.iter().map(|a| a.label.as_str()))?;
     let until = match &args.until {
         Some(asked) => Some(

@@ -58,7 +58,7 @@ pub struct Measure {
 }
 
 /// The figures.
-pub const MEASURES: [Measure; 7] = [
+pub const MEASURES: [Measure; 8] = [
     Measure {
         name: "slots at the end",
         of: |r, _| Some(r.curve.last()?.slots as f64),
@@ -93,6 +93,13 @@ pub const MEASURES: [Measure; 7] = [
         of: |r, e| {
             r.curve.last()?.states?;
             Some(mean_height(&curve(r, Axis::Tests, states), e.tests))
+        },
+    },
+    Measure {
+        name: "mean states over time",
+        of: |r, e| {
+            r.curve.last()?.states?;
+            Some(mean_height(&curve(r, Axis::Seconds, states), e.seconds))
         },
     },
 ];

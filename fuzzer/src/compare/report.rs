@@ -463,13 +463,15 @@ fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
             .iter()
             .any(|r| r.curve.iter().any(|p| p.states.is_some()))
     {
-        charts.push(Chart {
-            file: "states-tests".into(),
+        let novelty = |file: &str, axis, across| Chart {
             title: "State novelty: slots set by any run, median of the campaigns".into(),
-            across: Across::Count("tests"),
-            lines: medians(rows, o, Axis::Tests, states),
-            steps: false,
-        });
+            lines: medians(rows, o, axis, states),
+            ..coverage(file, axis, across)
+        };
+        charts.extend([
+            novelty("states-tests", Axis::Tests, Across::Count("tests")),
+            novelty("states-seconds", Axis::Seconds, Across::Seconds("fuzzing")),
+        ]);
     }
     for (i, bug) in o.bugs.iter().take(DRAWN).enumerate() {
         let line = |arm: &super::outcome::BugArm| {
