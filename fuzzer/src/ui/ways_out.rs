@@ -185,6 +185,7 @@ fn a_second_ctrl_c_ends_at_once_with_130() {
     assert_eq!(t.ended().0, 130, "by key");
     let t = Terminal::drawn("busy", None);
     t.signal(Signal::SIGINT);
+    wait("what once more will do", || t.text().contains("ending:"));
     std::thread::sleep(TWICE);
     t.signal(Signal::SIGTERM);
     assert_eq!(t.ended().0, 130, "by signal");

@@ -64,7 +64,10 @@ pub fn cuts_are_silent_directed_and_heal(level: Level) {
         let t = Instant::now();
         slot.cut(&CutRules::one_way(&[client], &[one])).unwrap();
         eprintln!("cut after {:?}; threads are held meanwhile", t.elapsed());
-        assert_eq!(moved(), (0, 0), "round {round}: nothing gets to the server");
+        wait_for(
+            &format!("round {round}: nothing gets to the server"),
+            || moved() == (0, 0),
+        );
         let new = probe(one);
         assert!(
             !new.connected && new.error.as_deref() == Some("timeout"),
@@ -88,11 +91,11 @@ pub fn cuts_are_silent_directed_and_heal(level: Level) {
     }
 
     slot.cut(&CutRules::one_way(&[one], &[client])).unwrap();
-    wait_for("messages still arrive this way", || {
-        let (there, here) = moved();
-        assert_eq!(here, 0, "but no answer comes back");
-        there > 0
-    });
+    // Without acknowledgements no more than a window of them is sent: counted, as a late look sees none move.
+    wait_for(
+        "messages still arrive this way, but no answer comes back",
+        || moved().1 == 0 && sent() > back() + 1,
+    );
     // A new set replaces the old one in one step.
     slot.cut(&CutRules::machine(two)).unwrap();
     let more = back();
@@ -175,18 +178,15 @@ pub fn traffic_is_counted_without_headers(level: Level) {
         payload.map(|l| l.len() as u64 + 1).sum()
     };
     wait_for("messages go both ways", || bytes("talk", "back ") > 200);
-    assert!(talk.kill());
-    slot.wait_exit(&talk, Instant::now() + PATIENCE).unwrap();
-    std::thread::sleep(100 * MS);
+    // What lay in a socket when its reader was killed would be in no output: it is stopped, and what it wrote is what `one` echoed.
+    assert!(talk.stop());
+    // The first two packets of a connection have longer headers, a reset shorter ones.
+    let near = |payload: u64, said: u64| payload.abs_diff(said) <= 40;
+    wait_for("the kernel counts what was read and written", || {
+        let (traffic, got) = (slot.traffic().unwrap(), bytes("one", "got "));
+        near(traffic[1].received.payload(), got) && near(traffic[1].sent.payload(), got)
+    });
     let traffic = slot.traffic().unwrap();
     assert_eq!(traffic.len(), 2);
     assert_eq!(traffic[0].sent.packets + traffic[0].received.packets, 0);
-    // The first two packets of a connection have longer headers, a reset shorter ones, and the last messages may have been on their way.
-    let near = |payload: u64, said: u64| payload.abs_diff(said) <= 40;
-    let (got, back) = (bytes("one", "got "), bytes("talk", "back "));
-    let (received, sent) = (traffic[1].received.payload(), traffic[1].sent.payload());
-    assert!(
-        near(received, got) && near(sent, back),
-        "{received} of {got}, {sent} of {back}"
-    );
 }

@@ -32,7 +32,13 @@ pub fn run() {
             }
         }
         "talk" => {
-            let mut stream = TcpStream::connect(arg).unwrap();
+            // The other end may still start.
+            let mut stream = loop {
+                match TcpStream::connect(arg) {
+                    Ok(stream) => break stream,
+                    Err(_) => std::thread::sleep(20 * MS),
+                }
+            };
             stream.set_nodelay(true).unwrap();
             let reader = BufReader::new(stream.try_clone().unwrap());
             std::thread::spawn(move || {

@@ -55,7 +55,6 @@ fn a_restored_tree_goes_on_where_it_was() {
     let first = slot
         .launch(&[helper_spec(&slot, "echo", "echo 127.0.0.11:4000")])
         .unwrap();
-    std::thread::sleep(300 * MS);
     let second = slot
         .launch(&[helper_spec(&slot, "talk", "talk 127.0.0.11:4000")])
         .unwrap();

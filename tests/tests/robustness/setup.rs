@@ -6,7 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use warren_executor::setup::jdk;
-use warren_tests::{cluster, descendants, eventually, kill, run, still_alive, text_of, warren};
+use warren_tests::{
+    Ran, cluster, descendants, eventually, kill, run, still_alive, text_of, warren,
+};
 
 /// A folder that answers as a JDK of that version would.
 fn fake_jdk(dir: &Path, version: &str) -> String {
@@ -241,6 +243,7 @@ fn a_campaign_folder_that_cannot_be_made() {
 fn an_empty_cache_for_two_and_then_a_corrupt_one() {
     let _one = cluster();
     let broken = Broken::new();
+    broken.change("target.toml", "timeout_ms = 20000", "timeout_ms = 60000");
     let cache = broken.dir.path().join("cache");
     let go = || {
         let mut c = broken.replay();
@@ -251,8 +254,14 @@ fn an_empty_cache_for_two_and_then_a_corrupt_one() {
         let other = s.spawn(go);
         [go(), other.join().unwrap()]
     });
+    // A machine that stood still leaves the question of service open, and says so.
+    let good = |ran: Ran| {
+        let ran = ran.expect_code(0);
+        let still = ran.out.contains("stood still");
+        assert!(still || ran.out.contains("pass"), "{}", ran.text());
+    };
     for ran in both {
-        assert!(ran.expect_code(0).out.contains("pass"));
+        good(ran);
     }
     let mut damaged = 0;
     for folder in ["classes", "instrumented"] {
@@ -266,8 +275,7 @@ fn an_empty_cache_for_two_and_then_a_corrupt_one() {
         }
     }
     assert_eq!(damaged, 3, "canary, its workload, its instrumented jar");
-    let ran = go().expect_code(0);
-    assert!(ran.out.contains("pass"), "{}", ran.text());
+    good(go());
     let left: Vec<_> = std::fs::read_dir(cache.join("tmp")).unwrap().collect();
     assert!(left.is_empty(), "scratch folders stay: {left:?}");
 }

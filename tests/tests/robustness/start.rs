@@ -81,7 +81,7 @@ fn a_workload_that_crashes_or_hangs_at_its_start_is_told_and_leaves_nothing() {
     );
 
     let broken = Broken::new();
-    broken.change("target.toml", "timeout_ms = 20000", "timeout_ms = 5000");
+    broken.change("target.toml", "timeout_ms = 20000", "timeout_ms = 15000");
     let hang = "System.out.println(\"asking for a licence\"); while (true) { LockSupport.parkNanos(1000000000L); }";
     broken.change(source, main, hang);
     let mut child = broken

@@ -294,14 +294,16 @@ final class Slot implements AutoCloseable {
         return child.process.exitValue() + "\n" + out;
     }
 
+    /** Whether it came to be, in a time that a busy machine has too. */
     static boolean await(BooleanSupplier condition) throws InterruptedException {
-        for (int i = 0; i < 1000; i++) {
-            if (condition.getAsBoolean()) {
-                return true;
+        long limit = System.nanoTime() + 60_000_000_000L;
+        while (!condition.getAsBoolean()) {
+            if (System.nanoTime() - limit >= 0) {
+                return false;
             }
             Thread.sleep(5);
         }
-        return false;
+        return true;
     }
 
     @Override

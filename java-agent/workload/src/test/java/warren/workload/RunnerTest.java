@@ -165,7 +165,7 @@ class RunnerTest {
         command(WorkloadPage.HEALED);
         command(WorkloadPage.CHECK);
         command(WorkloadPage.EXIT);
-        runner.join(5000);
+        runner.join(20_000);
         assertFalse(runner.isAlive());
 
         assertEquals(1, lines("history.jsonl", "\"value\":\"a\\\"b\"").size(), "a quote in a value is escaped");
@@ -175,8 +175,12 @@ class RunnerTest {
         assertEquals(2, lines("observations.jsonl", "\"obs\":\"progress\"").size());
         assertEquals(1, lines("observations.jsonl", "\"key\":\"k\",\"value\":null,\"key_version\":\"3\"").size());
         assertEquals(1, lines("observations.jsonl", "\"obs\":\"round\",\"name\":\"final\",\"complete\":true").size());
-        long done = lines("history.jsonl", "\"ev\":\"done\"").size();
-        assertEquals(done, page.getLong(7 * 8), "every outcome is counted");
+        // A probe may be in its last operation.
+        long limit = System.nanoTime() + 20_000_000_000L;
+        while (lines("history.jsonl", "\"ev\":\"done\"").size() != page.getLong(7 * 8)) {
+            assertTrue(System.nanoTime() < limit, "every outcome is counted");
+            Thread.sleep(5);
+        }
     }
 
     @Test
@@ -189,7 +193,8 @@ class RunnerTest {
         long began = System.nanoTime();
         command(WorkloadPage.GO);
         long ms = (System.nanoTime() - began) / 1_000_000L;
-        assertTrue(ms >= 2900 && ms < 6000, "the tail's 3 s and a moment, but took " + ms + " ms");
+        assertTrue(ms >= 2900, "not before the tail's 3 s, but took " + ms + " ms");
+        assertEquals(2, lines("history.jsonl", "\"error\":\"dropped\"").size(), "each client's operation was cut, and came back");
         command(WorkloadPage.EXIT);
     }
 }
