@@ -131,7 +131,13 @@ fn shapes_that_ask_for_no_leader_come_in_every_group_that_is_large_enough() {
 
     let built_in = shapes::built_in().unwrap();
     let never = |shape: &ClusterShape| {
-        shapes::never_cast(&built_in, &[ground.clone()], "sim", &warren(shape)).join(" ")
+        shapes::never_cast(
+            &built_in,
+            std::slice::from_ref(&ground),
+            "sim",
+            &warren(shape),
+        )
+        .join(" ")
     };
     assert_eq!(never(&one), "");
     assert_eq!(never(&two(1)), "quorum-hand-over stale-rejoin");
