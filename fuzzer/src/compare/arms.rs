@@ -74,7 +74,11 @@ pub fn check_options(target: &str, arms: &[Arm], options: &[String]) -> Result<(
     let f = parsed(target, &[], options).map_err(|e| format!("options of fuzz: {e}"))?;
     are_not_our_own(&f, options)?;
     for arm in arms {
-        let of_arm = |e| format!("`{}` with the options of fuzz: {e}", arm.label);
+        let asked = match arm.without.first() {
+            Some(part) => format!("--ablate {part}"),
+            None => format!("--strategies {}", arm.strategy),
+        };
+        let of_arm = |e| format!("{asked}, with the options of fuzz: {e}");
         let less = parsed(target, &arm.flags(), options).map_err(of_arm)?;
         may_start_so(&less).map_err(of_arm)?;
         let whole = Arm {
@@ -84,8 +88,7 @@ pub fn check_options(target: &str, arms: &[Arm], options: &[String]) -> Result<(
         let whole = parsed(target, &whole.flags(), options).map_err(of_arm)?;
         if !arm.without.is_empty() && parts_of(&whole) == parts_of(&less) {
             return Err(format!(
-                "--ablate {}: `{}` has that part off with these options, so it would be compared with itself (swarm is on with `-- --swarm`)",
-                arm.without.join(","),
+                "{asked}: `{}` has that part off with these options, so it would be compared with itself (swarm is on with `-- --swarm`)",
                 arm.strategy
             ));
         }
@@ -173,7 +176,7 @@ mod tests {
                 "warren crashfuzz",
                 "",
                 "--swarm",
-                Some("`crashfuzz` with the options"),
+                Some("--strategies crashfuzz, with"),
             ),
         ] {
             let made = arms(&words(strategies), &words(ablate)).unwrap();
