@@ -55,4 +55,14 @@ final class HbaseConf {
         conf.setBoolean("dfs.client.read.shortcircuit", false);
         return conf;
     }
+
+    /** The same, but each call and each operation on rows may take so long. */
+    Configuration patient(long adminMs, int callMs) {
+        Configuration conf = of(adminMs);
+        for (String key : new String[] {"hbase.rpc.timeout", "hbase.rpc.read.timeout", "hbase.client.operation.timeout",
+            "hbase.client.scanner.timeout.period"}) {
+            conf.setInt(key, callMs);
+        }
+        return conf;
+    }
 }

@@ -33,11 +33,17 @@ import warren.workload.Runner;
 final class HbaseObserver {
     /** So long what the last faults began may take to end. */
     private static final long SETTLE_NS = Runner.number("serve_ms", 60_000) * 1_000_000L;
+    /** So long a table that nothing is under way for may take to be read, however late nothing was under way. */
+    private static final long READ_NS = 15_000_000_000L;
     private static final long POLL_NS = 100_000_000L;
     private static final long ADMIN_MS = 20_000;
+    /** A server may try for longer than a call usually lasts before it can say why it does not give a row. */
+    private static final int LAST_MS = 20_000;
     /** Of a procedure's line: its class and how it stands. */
     private static final Pattern CLASS = Pattern.compile("\"className\":\\s*\"([^\"]*)\"");
     private static final Pattern STATE = Pattern.compile("\"state\":\\s*\"([A-Z_]+)\"");
+    /** What a server says of files that are not there or not whole. Anything else may be said by a slow one. */
+    private static final Pattern LOST = Pattern.compile(".*(FileNotFound|CorruptHFile|Checksum)Exception.*");
     private static final List<String> OVER = Arrays.asList("SUCCESS", "FAILED", "ROLLEDBACK");
 
     private final Runner run;
@@ -47,6 +53,7 @@ final class HbaseObserver {
     private Admin admin;
     /** Tells of tables and rows; it leads. */
     private Node master;
+    private final long began = System.nanoTime();
 
     HbaseObserver(Runner run, Observations out, HbaseWorkload workload) {
         this.run = run;
@@ -63,8 +70,19 @@ final class HbaseObserver {
             }
             // A master's start stands for its epoch.
             out.leader(master, Long.toString(admin.getMaster().getStartcode()));
+            boolean whole = layout();
+            return contents() && whole;
+        }
+    }
+
+    /** A layout that cannot be looked at is said; the rows are still read. */
+    private boolean layout() {
+        try {
             new HbaseLayout(run, out, connection, admin, master).observe();
-            return contents();
+            return true;
+        } catch (IOException e) {
+            out.incomplete("replicas", "layout: " + e);
+            return false;
         }
     }
 
@@ -183,14 +201,20 @@ final class HbaseObserver {
 
     // ---- contents
 
+    /** @return whether all tables could be read; one that could not ends it, as the round can be compared no more */
     private boolean contents() throws Exception {
+        long limit = Math.max(began + SETTLE_NS, System.nanoTime() + READ_NS);
         for (String table : new TreeSet<>(workload.tables.names())) {
-            String seen = HbaseTables.seen(connection, admin, table);
+            String[] state = new String[1];
+            if (!patient(table, limit, by -> state[0] = HbaseTables.seen(by, admin, table))) {
+                return false;
+            }
+            String seen = state[0];
             if (seen != null) {
                 out.replica(master, "0", HbaseTables.key(table), seen, null);
             }
             Map<String, String> rows = new TreeMap<>();
-            if (seen != null && !rows(table, seen, rows)) {
+            if (seen != null && !rows(table, seen, rows, limit)) {
                 return false;
             }
             for (Map.Entry<String, String> row : rows.entrySet()) {
@@ -202,7 +226,7 @@ final class HbaseObserver {
     }
 
     /** All rows of a table. A disabled one is enabled for it, and disabled again. */
-    private boolean rows(String table, String seen, Map<String, String> rows) throws Exception {
+    private boolean rows(String table, String seen, Map<String, String> rows, long limit) throws Exception {
         TableName name = TableName.valueOf(table);
         boolean enabled = seen.startsWith("enabled ");
         if (!enabled) {
@@ -214,10 +238,68 @@ final class HbaseObserver {
                 return false;
             }
         }
-        try (Table open = connection.getTable(name)) {
-            Map<String, String> scanned = new TreeMap<>();
+        boolean whole = patient(table, limit, by -> read(by, table, rows));
+        if (!enabled) {
+            try {
+                admin.disableTable(name);
+            } catch (IOException e) {
+                out.incomplete("replicas", table + " is not disabled again: " + e);
+                return false;
+            }
+        }
+        return whole;
+    }
+
+    private interface Reading {
+        void read(Connection by) throws Exception;
+    }
+
+    /**
+     * A table that cannot be read is tried again until the limit, then once more with calls that wait longer. It is enabled and nothing is
+     * under way, so that then it still cannot is told, whether or not the rows were acknowledged: files that are gone or damaged are lost
+     * data, else a healed cluster does not serve.
+     */
+    private boolean patient(String table, long limit, Reading reading) throws Exception {
+        while (System.nanoTime() - limit < 0) {
+            try {
+                reading.read(connection);
+                return true;
+            } catch (IOException e) {
+                Thread.sleep(POLL_NS / 1_000_000);
+            }
+        }
+        try (Connection last = ConnectionFactory.createConnection(workload.conf.patient(ADMIN_MS, LAST_MS))) {
+            reading.read(last);
+            return true;
+        } catch (IOException e) {
+            tellUnreadable(table, e);
+            return false;
+        }
+    }
+
+    /** The last cause says it: what is around it are tries and stacks. */
+    private void tellUnreadable(String table, IOException e) {
+        Throwable cause = e;
+        while (cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        String why = table + ": " + cause.toString().split("\n", 2)[0];
+        Matcher lost = LOST.matcher(cause.toString());
+        if (lost.find()) {
+            out.mismatch(master, "files of a table are gone or damaged", why + "; " + lost.group().trim());
+        } else {
+            out.refused(master, "reading a table", why);
+        }
+        out.incomplete("replicas", why);
+    }
+
+    private void read(Connection by, String table, Map<String, String> rows) throws IOException {
+        rows.clear();
+        Map<String, String> scanned = new TreeMap<>();
+        try (Table open = by.getTable(TableName.valueOf(table))) {
             try (ResultScanner all = open.getScanner(new Scan())) {
-                for (Result row : all) {
+                // Its iterator would hide the failure in an exception of its own.
+                for (Result row = all.next(); row != null; row = all.next()) {
                     scanned.put(Bytes.toString(row.getRow()), HbaseRows.shown(row));
                 }
             }
@@ -226,19 +308,23 @@ final class HbaseObserver {
                 if (got != null) {
                     rows.put(row, got);
                 }
-                if (!java.util.Objects.equals(got, scanned.get(row))) {
-                    out.mismatch(master, "get and scan differ", table + " row " + row + ": get " + got + ", scan " + scanned.get(row));
-                }
-            }
-            scanned.keySet().removeAll(workload.rows.of(table));
-            if (!scanned.isEmpty()) {
-                out.mismatch(master, "there are rows that nobody wrote", table + ": " + scanned);
             }
         }
-        if (!enabled) {
-            admin.disableTable(name);
+        // Only now, so that a second attempt does not tell it again.
+        compare(table, rows, scanned);
+    }
+
+    private void compare(String table, Map<String, String> got, Map<String, String> scanned) {
+        for (String row : workload.rows.of(table)) {
+            if (!java.util.Objects.equals(got.get(row), scanned.get(row))) {
+                out.mismatch(master, "get and scan differ",
+                        table + " row " + row + ": get " + got.get(row) + ", scan " + scanned.get(row));
+            }
         }
-        return true;
+        scanned.keySet().removeAll(workload.rows.of(table));
+        if (!scanned.isEmpty()) {
+            out.mismatch(master, "there are rows that nobody wrote", table + ": " + scanned);
+        }
     }
 
     /** An operation that takes rows with it has happened to the table and to all rows, or to none of them. */

@@ -36,8 +36,12 @@ final class HdfsObserver {
     private static final long LEASE_NS = 15_000_000_000L;
     private static final long BLOCKS_NS = 15_000_000_000L;
     private static final long ROUNDS_NS = 12_000_000_000L;
+    /** For one more try of what cannot be read. */
+    private static final long AGAIN_NS = 3_000_000_000L;
     private static final long POLL_NS = 50_000_000L;
     private static final int HTTP_MS = 2000;
+    /** A client waits up to nine times this within one read of a block that nobody gives it; usually 3 s, so that the patience would be two tries. */
+    private static final int READ_PAUSE_MS = 200;
     private static final Pattern STATE = Pattern.compile("\"State\" : \"(\\w+)\"");
     private static final Pattern APPLIED = Pattern.compile("LastAppliedOrWrittenTxId[\\\\\": ]+(\\d+)");
 
@@ -48,6 +52,8 @@ final class HdfsObserver {
     private final HdfsDisks disks;
     private final Map<Node, DistributedFileSystem> systems = new LinkedHashMap<>();
     private Node active;
+    private boolean blocksTold;
+    private boolean unreadableTold;
 
     /** @param durable whether all nodes have just been started again: failovers are asked for then, so that no other run's coverage has them */
     HdfsObserver(Runner run, Observations out, HdfsWorkload workload, boolean durable) {
@@ -62,8 +68,9 @@ final class HdfsObserver {
         try {
             for (Node node : run.nodes("nn")) {
                 if (node.alive()) {
-                    systems.put(node, HdfsConf.open(workload.conf.of(node.name, null),
-                            "hdfs://" + node.address + ":" + HdfsConf.RPC));
+                    Configuration conf = workload.conf.of(node.name, null);
+                    conf.setInt("dfs.client.retry.window.base", READ_PAUSE_MS);
+                    systems.put(node, HdfsConf.open(conf, "hdfs://" + node.address + ":" + HdfsConf.RPC));
                     knock(systems.get(node));
                 }
             }
@@ -71,8 +78,8 @@ final class HdfsObserver {
             atActive(() -> leases());
             atActive(() -> blocks());
             boolean whole = namespaces();
-            disks.journals();
-            leaders();
+            orSay("digests", () -> disks.journals());
+            orSay("leader", () -> leaders());
             if (durable) {
                 failovers();
             }
@@ -97,6 +104,15 @@ final class HdfsObserver {
 
     private interface Question {
         void ask() throws Exception;
+    }
+
+    /** What cannot be looked at is said, and takes nothing else with it. */
+    private void orSay(String what, Question question) throws Exception {
+        try {
+            question.ask();
+        } catch (IOException e) {
+            out.incomplete(what, e.toString());
+        }
     }
 
     /** Another NameNode may become the active one just when the one that was is asked: then the other is. */
@@ -192,8 +208,11 @@ final class HdfsObserver {
 
     // ---- blocks
 
-    /** Missing or corrupt blocks may be mended by copies; what is left after a while is lost. */
+    /** Missing or corrupt blocks may be mended by copies; what is left after a while is lost. Told once. */
     private void blocks() throws Exception {
+        if (blocksTold) {
+            return;
+        }
         DistributedFileSystem fs = systems.get(active);
         long limit = System.nanoTime() + BLOCKS_NS;
         while (true) {
@@ -203,6 +222,7 @@ final class HdfsObserver {
                 return;
             }
             if (System.nanoTime() - limit >= 0) {
+                blocksTold = true;
                 if (missing > 0) {
                     out.mismatch(active, "blocks are missing", missing + " missing, " + corrupt + " corrupt");
                 } else {
@@ -234,7 +254,7 @@ final class HdfsObserver {
             }
             LockSupport.parkNanos(POLL_NS);
             Condition.await(10, () -> findActive());
-        } while (System.nanoTime() - limit < 0);
+        } while (!unreadableTold && System.nanoTime() - limit < 0);
         out.incomplete("replicas", why);
         out.incomplete("digests", why);
         return false;
@@ -251,25 +271,68 @@ final class HdfsObserver {
                 trees.put(node, new HdfsTree(systems.get(node)));
             }
         }
-        // Contents take a while, and may need a DataNode's report that is still to come.
-        Map<Node, Map<String, byte[]>> contents = new LinkedHashMap<>();
+        HdfsContents contents = new HdfsContents(systems, trees);
+        contents.read();
         for (Node node : trees.keySet()) {
-            contents.put(node, trees.get(node).contents());
+            if (!contents.failed(node).isEmpty()) {
+                return unreadable(node, trees.get(node), contents);
+            }
         }
-        String before = trees.get(active).digest();
-        if (!before.equals(new HdfsTree(systems.get(active)).digest())) {
+        if (!trees.get(active).digest().equals(new HdfsTree(systems.get(active)).digest())) {
             return "the namespace changed while it was read";
         }
+        // First what may fail: a second attempt must not tell all of it again.
+        disks.replicas(trees.get(active));
+        renames(trees.get(active));
         String version = Long.toString(end);
         for (Map.Entry<Node, HdfsTree> t : trees.entrySet()) {
             out.digest(t.getKey(), version, t.getValue().digest());
-            for (Map.Entry<String, byte[]> c : contents.get(t.getKey()).entrySet()) {
+            for (Map.Entry<String, byte[]> c : contents.of(t.getKey()).entrySet()) {
                 out.replica(t.getKey(), version, c.getKey(), workload.files.name(c.getKey(), c.getValue()), null);
             }
         }
-        renames(trees.get(active));
-        disks.replicas(trees.get(active));
         return null;
+    }
+
+    /**
+     * After healing, and after all patience, some files cannot be read through a NameNode. Of the active one's, those are told that it has
+     * closed and that are what they were (an open one is a leftover lease's, and what a standby knows of DataNodes may be behind), whether
+     * or not the writer heard that it had closed them: a closed file has had each of its blocks on a disk. Blocks are asked for once more
+     * before, because only reading tells a NameNode of replicas that have gone.
+     *
+     * @return why not all could be read
+     */
+    private String unreadable(Node node, HdfsTree tree, HdfsContents contents) throws Exception {
+        String why = contents.failed(node).size() + " files cannot be read through " + node + ", the first: "
+                + contents.failed(node).entrySet().iterator().next();
+        // Who is active may have changed meanwhile.
+        Condition.await(10, () -> findActive());
+        if (node != active) {
+            return why;
+        }
+        atActive(() -> blocks());
+        contents.again(node, System.nanoTime() + AGAIN_NS);
+        Map<String, HdfsTree.Entry> now = new HdfsTree(systems.get(node)).entries;
+        Map<String, String> open = open(systems.get(node));
+        for (Map.Entry<String, IOException> e : contents.failed(node).entrySet()) {
+            HdfsTree.Entry file = now.get(e.getKey());
+            boolean same = file != null && file.attributes.equals(tree.entries.get(e.getKey()).attributes);
+            if (same && node == active && !open.containsKey(e.getKey())) {
+                unreadableTold = true;
+                tellUnreadable(e.getKey(), file, e.getValue());
+            }
+        }
+        return why;
+    }
+
+    /** What is on no disk is lost: safety. What is on one and is not given out is a healed cluster that does not serve. */
+    private void tellUnreadable(String path, HdfsTree.Entry file, IOException why) throws Exception {
+        String lost = disks.lost(file.blocks);
+        if (lost != null) {
+            out.mismatch(active, "no DataNode has a block of a closed file", path + ", " + lost + ": " + why);
+        } else {
+            out.refused(active, "reading a closed file", path + ": " + why);
+        }
     }
 
     /** A rename that may have happened has happened or not: its file is at exactly one of the two names. */

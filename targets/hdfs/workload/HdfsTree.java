@@ -12,7 +12,6 @@ import org.apache.hadoop.hdfs.protocol.DirectoryListing;
 import org.apache.hadoop.hdfs.protocol.HdfsFileStatus;
 import org.apache.hadoop.hdfs.protocol.HdfsLocatedFileStatus;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
-import warren.workload.Condition;
 
 /** The namespace of one NameNode as it tells it: every path with its attributes and blocks, and what its files hold. */
 final class HdfsTree {
@@ -82,21 +81,5 @@ final class HdfsTree {
             text.append(String.format("%02x", b));
         }
         return text.toString();
-    }
-
-    /** The content of every file. */
-    Map<String, byte[]> contents() throws Exception {
-        Map<String, byte[]> contents = new TreeMap<>();
-        for (Map.Entry<String, Entry> e : entries.entrySet()) {
-            if (!e.getValue().folder) {
-                byte[][] content = new byte[1][];
-                Condition.await(5, () -> {
-                    content[0] = HdfsSession.read(fs, e.getKey());
-                    return true;
-                });
-                contents.put(e.getKey(), content[0]);
-            }
-        }
-        return contents;
     }
 }
