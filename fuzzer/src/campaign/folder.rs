@@ -25,6 +25,8 @@ pub const DURABLE: &str = "--durable";
 pub const UNCONFIRMED: &str = "unconfirmed";
 /// So many stay: each has the nodes' logs, some MB.
 const MOST_UNCONFIRMED: usize = 100;
+/// Stories, in a finding's folder, of runs that fail as it does and otherwise too.
+pub const OTHERWISE: &str = "otherwise";
 
 /// Flags whose value is a path.
 const PATHS: [&str; 3] = ["--targets", "--java", "-x"];
@@ -135,6 +137,14 @@ impl Folder {
     #[must_use]
     pub fn finding(&self, number: u64) -> PathBuf {
         self.root.join("findings").join(format!("{number:06}"))
+    }
+
+    /// `findings/<nnnnnn>/otherwise/<run>/`.
+    #[must_use]
+    pub fn otherwise(&self, number: u64, run: u64) -> PathBuf {
+        self.finding(number)
+            .join(OTHERWISE)
+            .join(format!("{run:06}"))
     }
 
     /// `unconfirmed/<run>-<signature>/`.

@@ -14,16 +14,16 @@ use super::owed::{self, Seen};
 use super::replays::replay;
 use super::saved::Owed;
 use super::session::Session;
-use crate::campaign::finding::replayed;
+use super::story::{keep_otherwise, write_story, write_unconfirmed};
 use crate::campaign::state::hook;
-use crate::campaign::{EntryName, FindingText, KeptFinding, folder, names, write_finding};
+use crate::campaign::{EntryName, KeptFinding, folder, names};
 use crate::known::KnownBug;
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::executors::HasObservers;
 use libafl::fuzzer::ExecutesInput;
 use libafl::state::{HasCorpus, HasExecutions};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use warren_feedback::SavedBugs;
 use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, RunRecord};
 
@@ -146,7 +146,10 @@ where
             // One more of a bug that stands: its sequence is kept, unless the bug is known, and its story is told already.
             match known {
                 Some(_) => saved(state, &signature),
-                None => drop(save_sequence(session, state, seen)?),
+                None => {
+                    let path = save_sequence(session, state, seen)?;
+                    keep_otherwise(session, seen, &path)?;
+                }
             }
             return settled(session, state);
         }
@@ -272,17 +275,7 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(
         "{} failed once and showed again in {k} of {n} replays: no finding",
         crate::campaign::finding::headline(&seen.failure)
     );
-    let folder = session
-        .folder
-        .unconfirmed(seen.execs, &seen.failure.signature);
-    let path = folder.join(replayed(&seen.product.record));
-    let rate = format!("showed again in {k} of {n} replays: no finding");
-    let story = FindingText {
-        unconfirmed: true,
-        ..story(session, seen, (seen.execs, k, n), &folder, &path, &rate)
-    };
-    write_finding(&folder, &story, &seen.product, &seen.judgement)?;
-    session.folder.prune_unconfirmed()?;
+    let folder = write_unconfirmed(session, seen, k, n)?;
     session.say(text.clone());
     session.say(format!("  story:     {}", folder.display()));
     session.find("unknown", text);
@@ -455,16 +448,6 @@ fn stand(
     Ok(path)
 }
 
-/// The commands that show a finding again and that make it smaller.
-fn commands(session: &Session, seen: &Seen, folder: &Path, path: &Path) -> (String, String) {
-    let durable = seen.product.record.restart_for(seen.failure.stage);
-    let small = folder.join("min.toml");
-    (
-        session.folder.reproduce(path, durable),
-        session.folder.minimise(path, &small, durable),
-    )
-}
-
 /// The rate of a finding that stood before it was replayed.
 fn rate(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzError> {
     let stood = session.owed.as_ref().and_then(|o| o.stood.clone());
@@ -494,71 +477,6 @@ fn rate_text(seen: &Seen, k: u32, n: u32) -> String {
             format!("showed again in {k} of {n} replays; stands by its evidence")
         }
         FailureKind::Liveness => format!("showed again in {k} of {n} replays"),
-    }
-}
-
-/// Earlier findings whose signature this run shows beside its own.
-fn alike(session: &Session, seen: &Seen, number: u64) -> Vec<String> {
-    let shows = |signature: &String| {
-        let mut failures = seen.judgement.failures.iter();
-        failures.any(|f| f.signature == *signature)
-    };
-    session
-        .findings
-        .iter()
-        .filter(|f| f.number < number && shows(&f.signature))
-        .map(|f| format!("{:06} [{}]", f.number, f.signature))
-        .collect()
-}
-
-/// Writes the finding's folder; answers the commands that show it again and that make it smaller.
-fn write_story(
-    session: &Session,
-    seen: &Seen,
-    number: u64,
-    path: &Path,
-    rate: &str,
-) -> Result<(String, String), FuzzError> {
-    let kept = session.findings.iter().find(|f| f.number == number);
-    let (k, n) = kept.map_or((0, 0), |f| (f.k, f.n));
-    let folder = session.folder.finding(number);
-    let text = FindingText {
-        known: session.known.get(&number).cloned(),
-        alike: alike(session, seen, number),
-        ..story(session, seen, (number, k, n), &folder, path, rate)
-    };
-    write_finding(&folder, &text, &seen.product, &seen.judgement)?;
-    Ok((text.reproduce, text.minimise))
-}
-
-/// What is told of a failure beside its run: `(number, k, n)`, the folder it is told in, the sequence's file, and what replays made of it.
-fn story(
-    session: &Session,
-    seen: &Seen,
-    (number, k, n): (u64, u32, u32),
-    folder: &Path,
-    path: &Path,
-    rate: &str,
-) -> FindingText {
-    let (reproduce, minimise) = commands(session, seen, folder, path);
-    FindingText {
-        number,
-        unconfirmed: false,
-        signature: seen.failure.signature.clone(),
-        known: None,
-        alike: Vec::new(),
-        confirmed: rate.to_owned(),
-        k,
-        n,
-        reproduce,
-        minimise,
-        file: path.display().to_string(),
-        strategy: session.options.strategy.to_string(),
-        why: seen.why.clone(),
-        campaign_seed: session.seed,
-        execs: seen.execs,
-        at_ms: seen.at_ms,
-        environment: session.options.environment.clone(),
     }
 }
 

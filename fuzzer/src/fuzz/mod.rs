@@ -26,6 +26,7 @@ mod snapshot;
 mod stage;
 mod starts;
 mod store;
+mod story;
 mod sync;
 mod take_over;
 #[cfg(test)]

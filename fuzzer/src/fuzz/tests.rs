@@ -7,6 +7,7 @@ mod known;
 mod made_up;
 mod measured;
 mod minimise;
+mod otherwise;
 mod resume;
 mod samples;
 mod seeds;
