@@ -1,20 +1,54 @@
 //! What clusters take of the machine's memory, from their description, and what is free.
 //!
-//! Called by the snapshots and, through `Runner`, when the number of slots is chosen. It limits nothing itself.
+//! Called by the snapshots, by `doctor` and, through `Runner`, when the number of slots is chosen. It limits nothing itself.
 
+use super::cgroup::{self, Limit};
 use crate::target::Target;
+use std::path::Path;
 
 /// What a small JVM takes beside its heap: classes, code, threads, the agent. ZooKeeper's servers have 60 to 80 MiB.
 const BESIDE_HEAP: u64 = 96 << 20;
 /// Heap of the workload's JVM.
 pub(super) const WORKLOAD_HEAP: &str = "128m";
 
-/// MemAvailable, bytes.
+/// The memory that Warren and its clusters may take. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Of the machine, or of the control group's limit where that is less.
+    pub total: u64,
+    pub free: u64,
+    /// A control group's limit leaves less than the machine has.
+    pub limited: bool,
+}
+
+impl Memory {
+    /// As it is now; none where /proc/meminfo does not tell.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let limit = cgroup::limit(&read("/proc/self/cgroup"), Path::new("/sys/fs/cgroup"));
+        Self::of(&read("/proc/meminfo"), limit)
+    }
+
+    fn of(meminfo: &str, limit: Option<Limit>) -> Option<Self> {
+        let field = |key: &str| -> Option<u64> {
+            let line = meminfo.lines().find_map(|l| l.strip_prefix(key))?;
+            let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+            Some(kib << 10)
+        };
+        let (total, free) = (field("MemTotal:")?, field("MemAvailable:")?);
+        let limit = limit.filter(|l| l.left < free);
+        Some(Memory {
+            total: limit.map_or(total, |l| total.min(l.most)),
+            free: limit.map_or(free, |l| l.left),
+            limited: limit.is_some(),
+        })
+    }
+}
+
+/// Free bytes, if the machine tells.
 pub(super) fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib << 10)
+    Memory::now().map(|m| m.free)
 }
 
 /// Clusters that fit into so many free bytes, at least one: half of the free memory is left to snapshots and to files in slots.
@@ -54,6 +88,28 @@ mod tests {
             assert_eq!(bytes(text), want, "{text}");
         }
         assert!(free_memory().unwrap() > 0);
+    }
+
+    #[test]
+    fn a_limit_counts_where_it_leaves_less_than_the_machine() {
+        let info = "MemTotal:  8388608 kB\nMemFree: 1 kB\nMemAvailable: 4194304 kB\n";
+        let gib = |n: u64| n << 30;
+        let limit = |most, left| Some(Limit { most, left });
+        for (limit, total, free, limited) in [
+            (None, 8, 4, false),
+            (limit(gib(6), gib(5)), 8, 4, false),
+            (limit(gib(6), gib(3)), 6, 3, true),
+            (limit(gib(64), gib(2)), 8, 2, true),
+        ] {
+            let (total, free) = (gib(total), gib(free));
+            let want = Memory {
+                total,
+                free,
+                limited,
+            };
+            assert_eq!(Memory::of(info, limit), Some(want));
+        }
+        assert_eq!(Memory::of("", None), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod answers;
 mod archives;
 mod background;
 mod boot;
+mod cgroup;
 mod cluster;
 mod collect;
 mod collected;
@@ -37,6 +38,7 @@ mod watcher;
 
 pub use background::learn_background;
 pub use config::{MAP_SIZE, RunnerConfig};
+pub use memory::Memory;
 pub use options::{
     NodeProgress, NodeStatus, PrefixUse, ProgressFn, RunError, RunOptions, RunProgress,
 };

@@ -1,6 +1,7 @@
 //! What a doctor's line is, how it reads, and what all lines mean for the exit code. Pure.
 
 use std::fmt::Write;
+use warren_executor::run::Memory;
 
 /// How a thing stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,39 +74,37 @@ pub fn text(checks: &[Check]) -> String {
 /// The needed memory of a five-node cluster with small heaps, its workload and its files, MiB.
 pub const MEMORY_MIB: u64 = 2048;
 
-/// Judges the memory that /proc/meminfo says is available.
+/// Judges the memory that may be taken.
 #[must_use]
-pub fn memory(meminfo: &str) -> Check {
-    let field = |key: &str| {
-        meminfo
-            .lines()
-            .find_map(|l| {
-                l.strip_prefix(key)?
-                    .trim()
-                    .split(' ')
-                    .next()?
-                    .parse::<u64>()
-                    .ok()
-            })
-            .map(|kib| kib / 1024)
-    };
-    match (field("MemAvailable:"), field("MemTotal:")) {
-        (Some(free), Some(total)) if free >= MEMORY_MIB => {
-            Check::ok("memory", format!("{free} MiB of {total} MiB available"))
-        }
-        (Some(free), Some(total)) => Check::missing(
-            "memory",
-            format!("{free} MiB of {total} MiB available"),
-            format!(
-                "a five-node cluster wants {MEMORY_MIB} MiB, files of a run included; end other programs or runs will be void"
-            ),
-        ),
-        _ => Check::missing(
+pub fn memory(memory: Option<Memory>) -> Check {
+    let Some(Memory {
+        total,
+        free,
+        limited,
+    }) = memory
+    else {
+        return Check::missing(
             "memory",
             "/proc/meminfo could not be read",
             "nobody warns when memory runs short",
-        ),
+        );
+    };
+    let free = free >> 20;
+    let limit = match limited {
+        true => " (the limit of its control group)",
+        false => "",
+    };
+    let found = format!("{free} MiB of {} MiB available{limit}", total >> 20);
+    if free >= MEMORY_MIB {
+        return Check::ok("memory", found);
     }
+    Check::missing(
+        "memory",
+        found,
+        format!(
+            "a five-node cluster wants {MEMORY_MIB} MiB, files of a run included; end other programs or runs will be void"
+        ),
+    )
 }
 
 /// A kernel setting: shown with its value, judged by `good`.
@@ -149,15 +148,21 @@ mod tests {
 
     #[test]
     fn memory_table() {
-        let info =
-            |free: u64| format!("MemTotal:  8388608 kB\nMemFree: 1 kB\nMemAvailable: {free} kB\n");
-        assert_eq!(memory(&info(4_194_304)).state, State::Ok);
+        let of = |free: u64, limited| {
+            memory(Some(Memory {
+                total: 8192 << 20,
+                free: free << 20,
+                limited,
+            }))
+        };
+        assert_eq!(of(4096, false).state, State::Ok);
+        assert_eq!(of(4096, false).found, "4096 MiB of 8192 MiB available");
         assert_eq!(
-            memory(&info(4_194_304)).found,
-            "4096 MiB of 8192 MiB available"
+            of(2048, true).found,
+            "2048 MiB of 8192 MiB available (the limit of its control group)"
         );
-        assert_eq!(memory(&info(1_048_576)).state, State::Missing);
-        assert_eq!(memory("").state, State::Missing);
+        assert_eq!(of(1024, true).state, State::Missing);
+        assert_eq!(memory(None).state, State::Missing);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use check::{Check, State, memory, setting, text};
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::process::Command;
+use warren_executor::run::Memory;
 use warren_executor::setup::jdk::{
     self, Candidate, Choice, JavaRange, Jdk, OFFERED, choose, to_fetch,
 };
@@ -34,9 +35,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     checks.push(cache_folder());
     checks.push(snapshots(&exe, &levels));
     checks.push(targets(args.setup.targets.as_deref()));
-    checks.push(memory(
-        &std::fs::read_to_string("/proc/meminfo").unwrap_or_default(),
-    ));
+    checks.push(memory(Memory::now()));
     checks.push(tmpfs());
     checks.push(processors());
     checks.extend(kernel());
