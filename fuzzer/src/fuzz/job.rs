@@ -16,7 +16,8 @@ use crate::search::rand::{below, chance};
 use crate::search::shapes::Ground;
 use crate::search::warren::WHOLE;
 use crate::search::{
-    Drawing, NextRun, Origin, Pick, Queue, Warren, random, random_points, shapes, symmetry, waits,
+    Drawing, NextRun, Origin, Pick, Queue, Warren, energy, random, random_points, shapes, symmetry,
+    waits,
 };
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
@@ -25,8 +26,8 @@ use libafl::state::{HasCorpus, HasRand};
 use std::rc::Rc;
 use warren_model::{FaultSequence, StartState, Trace};
 
-/// Kept runs that are looked at for one of a lineage.
-const LINEAGE_TRIES: u32 = 64;
+/// Kept runs that are looked at for one of a lineage that has the energy.
+const KEPT_TRIES: u32 = 64;
 
 impl Session {
     /// The sequence behind a turn.
@@ -315,7 +316,8 @@ impl Session {
         Ok(self.drawn(sequence, origin, why, &stored.trace, drawing))
     }
 
-    /// A kept run that started as the share of cold starts has it, as far as one is met soon; none when only the roots are there.
+    /// A kept run that started as the share of cold starts has it and has the energy, as far as one is met soon; none when only the roots
+    /// are there.
     fn draw_kept(&mut self, state: &mut State) -> Result<Option<StoredRun>, FuzzError> {
         let roots = self.learnt.roots.len() as u64;
         let kept = (state.corpus().count() as u64).saturating_sub(roots);
@@ -325,23 +327,30 @@ impl Session {
         // Without snapshots there is one lineage.
         let cold = (roots > 1).then(|| chance(state.rand_mut(), self.cold_share()));
         let mut id = self.learnt.nth_kept(below(state.rand_mut(), kept));
-        for _ in 1..LINEAGE_TRIES {
-            let known = self.lineage.get(&id).copied();
-            if cold.is_none() || known.is_some() && known == cold {
+        for _ in 1..KEPT_TRIES {
+            let sharing = state.metadata::<Queue>()?.sharing(id);
+            let fits = match cold {
+                Some(cold) => self.starts_cold(id)? == cold,
+                None => true,
+            };
+            if fits && energy::is_enough(sharing, state.rand_mut()) {
                 break;
-            }
-            if known.is_none() {
-                let stored = StoredRun::read(&self.folder.runs(), id)?;
-                let matched = stored.record.matched.as_ref();
-                let is_cold = matched.is_none_or(|m| m.start == StartState::Cold);
-                self.lineage.insert(id, is_cold);
-                if cold == Some(is_cold) {
-                    return Ok(Some(stored));
-                }
             }
             id = self.learnt.nth_kept(below(state.rand_mut(), kept));
         }
         StoredRun::read(&self.folder.runs(), id).map(Some)
+    }
+
+    /// Whether a kept run started cold; its file is read once.
+    fn starts_cold(&mut self, id: u64) -> Result<bool, FuzzError> {
+        if let Some(cold) = self.lineage.get(&id) {
+            return Ok(*cold);
+        }
+        let stored = StoredRun::read(&self.folder.runs(), id)?;
+        let matched = stored.record.matched.as_ref();
+        let cold = matched.is_none_or(|m| m.start == StartState::Cold);
+        self.lineage.insert(id, cold);
+        Ok(cold)
     }
 
     /// The job of a sequence that no class stands for; none when it was tested.

@@ -69,7 +69,6 @@ pub struct Entry {
     pub(super) faults: usize,
     pub(super) time_ms: u64,
     pub(super) coverage: u64,
-    pub(super) alike: Option<Alike>,
     pub(super) kept_at: u64,
     pub(super) classes: Vec<Class>,
     pub(super) retries: Vec<Retry>,

@@ -41,6 +41,8 @@ pub struct Queue {
     running: Vec<(u64, FaultId)>,
     /// How many runs were kept whose last fault met this.
     alike: BTreeMap<u64, u64>,
+    /// What the last fault met of each kept run that was kept for it alone, by corpus id.
+    losing: BTreeMap<u64, u64>,
     /// Since they were last taken away; no part of what is saved.
     #[serde(skip)]
     changes: Vec<Change>,
@@ -126,6 +128,9 @@ impl Queue {
         self.coverage_sum += kept.coverage;
         if let Some(alike) = kept.alike {
             *self.alike.entry(alike.id).or_default() += 1;
+            if alike.loses {
+                self.losing.insert(kept.seed, alike.id);
+            }
         }
         if classes.is_empty() {
             return;
@@ -136,7 +141,6 @@ impl Queue {
             faults: kept.faults,
             time_ms: kept.time_ms,
             coverage: kept.coverage,
-            alike: kept.alike,
             kept_at: self.picks,
             classes,
             retries: Vec::new(),

@@ -2,7 +2,7 @@
 //! it is known which one it is.
 
 use super::{Entry, POOLS, Pick, Queue, TakenFrom, Why};
-use crate::search::energy::{self, Alike};
+use crate::search::energy;
 use crate::search::entry::Class;
 use crate::search::rand::{below, chance};
 use crate::search::reach;
@@ -200,16 +200,21 @@ impl Queue {
         };
         self.entries
             .iter()
-            .map(|e| e.reach.left(self.left(e.alike, score(of(e), averages))))
+            .map(|e| {
+                e.reach
+                    .left(energy::left(score(of(e), averages), self.sharing(e.seed)))
+            })
             .collect()
     }
 
-    /// What energy leaves of a score.
-    fn left(&self, alike: Option<Alike>, score: u64) -> u64 {
-        match alike.filter(|a| a.loses) {
-            Some(a) => energy::left(score, self.alike.get(&a.id).copied().unwrap_or(1)),
-            None => score,
-        }
+    /// Kept runs like this one, itself among them, if it loses energy to them; else one.
+    #[must_use]
+    pub fn sharing(&self, seed: u64) -> u64 {
+        let alike = self.losing.get(&seed);
+        alike
+            .and_then(|id| self.alike.get(id))
+            .copied()
+            .unwrap_or(1)
     }
 
     pub(super) fn belongs(&self, entry: &Entry, class: &Class, pool: Why) -> bool {

@@ -607,6 +607,12 @@ fn runs_that_are_alike_share_their_energy() {
         // What comes back from a file is as it was.
         let bytes = postcard::to_allocvec(&queue).unwrap();
         let queue: Queue = postcard::from_bytes(&bytes).unwrap();
+        // One that loses shares with all that are alike, exhausted or not.
+        let like = loses.iter().flatten().count() as u64;
+        for (id, loses) in (0..).zip(loses) {
+            let sharing = if *loses == Some(true) { like } else { 1 };
+            assert_eq!(queue.sharing(id), sharing, "{id}");
+        }
         let first = |salt| queue.clone().pick(&mut XoRand::new(salt), 1.0).unwrap();
         let mut of = vec![0; loses.len()];
         for salt in 0..450 {
