@@ -65,20 +65,15 @@ pub const MEASURES: [Measure; 8] = [
     },
     Measure {
         name: "mean slots over tests",
-        of: |r, e| Some(mean_height(&curve(r, Axis::Tests, slots), e.tests)),
+        of: |r, e| mean(r, e, Axis::Tests, slots),
     },
     Measure {
         name: "mean slots over time",
-        of: |r, e| Some(mean_height(&curve(r, Axis::Seconds, slots), e.seconds)),
+        of: |r, e| mean(r, e, Axis::Seconds, slots),
     },
     Measure {
         name: "mean slots over CPU time",
-        of: |r, e| {
-            Some(mean_height(
-                &curve(r, Axis::CpuSeconds, slots),
-                e.cpu_seconds,
-            ))
-        },
+        of: |r, e| mean(r, e, Axis::CpuSeconds, slots),
     },
     Measure {
         name: "signatures",
@@ -90,17 +85,11 @@ pub const MEASURES: [Measure; 8] = [
     },
     Measure {
         name: "mean states over tests",
-        of: |r, e| {
-            r.curve.last()?.states?;
-            Some(mean_height(&curve(r, Axis::Tests, states), e.tests))
-        },
+        of: |r, e| mean_states(r, e, Axis::Tests),
     },
     Measure {
         name: "mean states over time",
-        of: |r, e| {
-            r.curve.last()?.states?;
-            Some(mean_height(&curve(r, Axis::Seconds, states), e.seconds))
-        },
+        of: |r, e| mean_states(r, e, Axis::Seconds),
     },
 ];
 
@@ -110,6 +99,16 @@ pub enum Axis {
     Tests,
     Seconds,
     CpuSeconds,
+}
+
+fn mean(row: &Row, ends: &Ends, axis: Axis, value: fn(&Point) -> f64) -> Option<f64> {
+    Some(mean_height(&curve(row, axis, value), ends.along(axis)))
+}
+
+/// None where the campaign counted no states.
+fn mean_states(row: &Row, ends: &Ends, axis: Axis) -> Option<f64> {
+    row.curve.last()?.states?;
+    mean(row, ends, axis, states)
 }
 
 /// An arm against the other one, by one measure.
@@ -142,7 +141,8 @@ pub struct BugArm {
     pub median_seconds: Option<f64>,
     /// Over tests.
     pub steps: Vec<Step>,
-    /// Log-rank against the other arm: chi-squared, p, p after Holm over the arms.
+    /// Log-rank against the other arm: chi-squared, p, p after Holm over the arms. None, too, where a campaign of either arm ended with another
+    /// bug: what was searched well ends early, and for how long this bug was looked for is then no accident.
     pub log_rank: Option<(f64, f64, f64)>,
 }
 
@@ -206,6 +206,16 @@ impl Outcome {
 }
 
 impl Ends {
+    /// Along one of them.
+    #[must_use]
+    pub fn along(&self, axis: Axis) -> f64 {
+        match axis {
+            Axis::Tests => self.tests,
+            Axis::Seconds => self.seconds,
+            Axis::CpuSeconds => self.cpu_seconds,
+        }
+    }
+
     /// The least that a campaign reached; one that had nothing left to try stays where it is for ever.
     fn of(rows: &[Row]) -> Self {
         let least = |of: fn(&Row) -> f64| {
@@ -308,7 +318,12 @@ fn bug_figures(
     against: &str,
 ) -> BugFigures {
     let of_arm = |label: &str| -> Vec<&Row> { rows.iter().filter(|r| r.arm == label).collect() };
-    let theirs = watched(&of_arm(against), bugs, &name, false);
+    let looked_on = |rows: &[&Row]| {
+        let mut ended = rows.iter().filter(|r| r.ended == FOUND);
+        ended.all(|r| bugs.first(r, &name).is_some())
+    };
+    let their_rows = of_arm(against);
+    let theirs = watched(&their_rows, bugs, &name, false);
     let mut tested: Vec<(usize, f64, f64)> = Vec::new();
     let mut arms = Vec::new();
     for label in labels {
@@ -316,6 +331,8 @@ fn bug_figures(
         let ours = watched(&rows, bugs, &name, false);
         let steps = kaplan_meier(&ours);
         if *label != against
+            && looked_on(&rows)
+            && looked_on(&their_rows)
             && let Some((chi, p)) = log_rank(&ours, &theirs)
         {
             tested.push((arms.len(), chi, p));
@@ -471,6 +488,28 @@ pub(super) mod tests {
         assert_eq!(o.arms[0].tests, Some((3.0, 6.5, 10.0)));
         let a = &o.bugs[0].arms[0];
         assert_eq!((a.found, a.campaigns, a.median_tests), (1, 2, Some(3.0)));
+        assert!(a.log_rank.is_some());
+    }
+
+    /// The first one was ended by another bug before this one could come.
+    #[test]
+    fn a_campaign_that_another_bug_ended_is_no_word_on_this_one() {
+        let mut ended = campaign("a", 1, 200, None);
+        ended.ended = FOUND.into();
+        let rows = |first: Row| {
+            [
+                first,
+                campaign("a", 2, 200, Some(3)),
+                campaign("b", 1, 150, None),
+            ]
+        };
+        for (first, told) in [(ended, false), (campaign("a", 1, 200, None), true)] {
+            for against in ["a", "b"] {
+                let o = Outcome::of(&rows(first.clone()), &Bugs::default(), against);
+                let asked = o.bugs[0].arms.iter().find(|a| a.label != against).unwrap();
+                assert_eq!(asked.log_rank.is_some(), told, "{against}");
+            }
+        }
     }
 
     #[test]

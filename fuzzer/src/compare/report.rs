@@ -418,11 +418,7 @@ fn pairs_csv(pairs: &[Pair]) -> Grid {
 
 /// The median curve of each arm.
 fn medians(rows: &[Row], o: &Outcome, axis: Axis, value: fn(&Point) -> f64) -> Vec<Line> {
-    let end = match axis {
-        Axis::Tests => o.ends.tests,
-        Axis::Seconds => o.ends.seconds,
-        Axis::CpuSeconds => o.ends.cpu_seconds,
-    };
+    let end = o.ends.along(axis);
     let line = |label: &String| {
         let of_arm = rows.iter().filter(|r| r.arm == *label);
         let all: Vec<Curve> = of_arm.map(|r| curve(r, axis, value)).collect();
