@@ -6,8 +6,10 @@ import java.net.HttpURLConnection;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.util.EnumSet;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
@@ -15,6 +17,7 @@ import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.protocol.OpenFileEntry;
 import org.apache.hadoop.hdfs.protocol.OpenFilesIterator;
@@ -177,15 +180,14 @@ final class HdfsObserver {
     private void leases() throws Exception {
         DistributedFileSystem fs = systems.get(active);
         long limit = System.nanoTime() + LEASE_NS;
+        Set<String> asked = new HashSet<>();
         Map<String, String> open = open(fs);
-        for (String path : open.keySet()) {
-            try {
-                fs.recoverLease(new org.apache.hadoop.fs.Path(path));
-            } catch (FileNotFoundException e) {
-                // it is gone
-            }
-        }
         while (!open.isEmpty()) {
+            for (String path : open.keySet()) {
+                if (!asked.contains(path) && recovers(fs, path)) {
+                    asked.add(path);
+                }
+            }
             LockSupport.parkNanos(POLL_NS);
             open = open(fs);
             if (!open.isEmpty() && System.nanoTime() - limit >= 0) {
@@ -195,6 +197,21 @@ final class HdfsObserver {
                 return;
             }
         }
+    }
+
+    /** @return false when it is to be asked again: blocks that the writer has ended are on no DataNode yet, as far as the NameNode knows */
+    private static boolean recovers(DistributedFileSystem fs, String path) throws IOException {
+        try {
+            fs.recoverLease(new org.apache.hadoop.fs.Path(path));
+        } catch (FileNotFoundException e) {
+            // it is gone
+        } catch (RemoteException e) {
+            if (e.getClassName().equals(AlreadyBeingCreatedException.class.getName())) {
+                return false;
+            }
+            throw e;
+        }
+        return true;
     }
 
     private static Map<String, String> open(DistributedFileSystem fs) throws IOException {
