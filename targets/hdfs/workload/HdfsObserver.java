@@ -6,21 +6,21 @@ import java.net.HttpURLConnection;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.util.EnumSet;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.RemoteIterator;
-import org.apache.hadoop.ha.ZKFCProtocol;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.protocol.OpenFileEntry;
 import org.apache.hadoop.hdfs.protocol.OpenFilesIterator;
-import org.apache.hadoop.hdfs.tools.NNHAServiceTarget;
-import org.apache.hadoop.ipc.RPC;
 import org.apache.hadoop.ipc.RemoteException;
 import warren.workload.Condition;
 import warren.workload.Node;
@@ -30,7 +30,7 @@ import warren.workload.Runner;
 /**
  * What can be seen of a healed HDFS: leases, the namespace of both NameNodes at one transaction ({@link HdfsTree}), the content of every
  * file as each of them tells where it is, blocks that are missing or corrupt, what lies on disks ({@link HdfsDisks}), who is active, and
- * whether a failover can be made. One object per round.
+ * whether failovers can be made and are of use ({@link HdfsFailover}). One object per round.
  */
 final class HdfsObserver {
     private static final long LEASE_NS = 15_000_000_000L;
@@ -80,7 +80,7 @@ final class HdfsObserver {
             boolean whole = namespaces();
             orSay("digests", () -> disks.journals());
             orSay("leader", () -> leaders());
-            if (durable) {
+            if (durable && systems.size() == 2) {
                 failovers();
             }
             return whole;
@@ -135,7 +135,7 @@ final class HdfsObserver {
     private boolean findActive() throws IOException {
         active = null;
         for (Node node : systems.keySet()) {
-            if (find(STATE, jmx(node, "NameNodeStatus")).equals("active")) {
+            if (state(node).equals("active")) {
                 active = node;
             }
         }
@@ -164,6 +164,11 @@ final class HdfsObserver {
         return m.find() ? m.group(1) : "";
     }
 
+    /** What a NameNode says that it is: active, standby, or something in between. */
+    static String state(Node node) throws IOException {
+        return find(STATE, jmx(node, "NameNodeStatus"));
+    }
+
     private static long applied(Node node) throws IOException {
         String found = find(APPLIED, jmx(node, "NameNodeInfo"));
         return found.isEmpty() ? -1 : Long.parseLong(found);
@@ -175,15 +180,14 @@ final class HdfsObserver {
     private void leases() throws Exception {
         DistributedFileSystem fs = systems.get(active);
         long limit = System.nanoTime() + LEASE_NS;
+        Set<String> asked = new HashSet<>();
         Map<String, String> open = open(fs);
-        for (String path : open.keySet()) {
-            try {
-                fs.recoverLease(new org.apache.hadoop.fs.Path(path));
-            } catch (FileNotFoundException e) {
-                // it is gone
-            }
-        }
         while (!open.isEmpty()) {
+            for (String path : open.keySet()) {
+                if (!asked.contains(path) && recovers(fs, path)) {
+                    asked.add(path);
+                }
+            }
             LockSupport.parkNanos(POLL_NS);
             open = open(fs);
             if (!open.isEmpty() && System.nanoTime() - limit >= 0) {
@@ -193,6 +197,21 @@ final class HdfsObserver {
                 return;
             }
         }
+    }
+
+    /** @return false when it is to be asked again: blocks that the writer has ended are on no DataNode yet, as far as the NameNode knows */
+    private static boolean recovers(DistributedFileSystem fs, String path) throws IOException {
+        try {
+            fs.recoverLease(new org.apache.hadoop.fs.Path(path));
+        } catch (FileNotFoundException e) {
+            // it is gone
+        } catch (RemoteException e) {
+            if (e.getClassName().equals(AlreadyBeingCreatedException.class.getName())) {
+                return false;
+            }
+            throw e;
+        }
+        return true;
     }
 
     private static Map<String, String> open(DistributedFileSystem fs) throws IOException {
@@ -351,57 +370,12 @@ final class HdfsObserver {
 
     // ---- failover
 
-    /** As an administrator would, once in each direction: the standby's controller is asked to make it the active one. */
+    /** As an administrator would: to the other one, and back. */
     private void failovers() {
-        for (int k = 0; k < 2 && systems.size() == 2; k++) {
-            Node from = active;
-            for (Node to : systems.keySet()) {
-                if (to != from) {
-                    String why = failover(to);
-                    if (why != null) {
-                        out.refused(from, "a failover to the other NameNode", why);
-                        return;
-                    }
-                    break;
-                }
-            }
-        }
-    }
-
-    /** @return null when it was done, else why not. It is asked again while a controller finds no active one, or a NameNode unhealthy for a moment */
-    private String failover(Node to) {
-        long serveMs = Runner.number("serve_ms", 30_000);
-        long limit = System.nanoTime() + serveMs * 1_000_000;
-        Configuration conf = workload.conf.of(to.name, null);
-        NNHAServiceTarget target = new NNHAServiceTarget(conf, "ns", to.name);
-        String why;
-        do {
-            why = ask(target, conf, (int) Math.max(1000, (limit - System.nanoTime()) / 1_000_000));
-            try {
-                if (findActive() && active == to) {
-                    return null;
-                }
-            } catch (IOException e) {
-                // It does not answer while it becomes active.
-                why = why == null ? e.toString() : why;
-            }
-            LockSupport.parkNanos(POLL_NS);
-        } while (System.nanoTime() - limit < 0);
-        return why == null ? "it said that it was done, and it is not" : why;
-    }
-
-    /** @return what the controller said against it; null when it said that it was done */
-    private static String ask(NNHAServiceTarget target, Configuration conf, int timeoutMs) {
-        ZKFCProtocol controller = null;
-        try {
-            controller = target.getZKFCProxy(conf, timeoutMs);
-            controller.gracefulFailover();
-            return null;
-        } catch (IOException e) {
-            return e.toString();
-        } finally {
-            if (controller != null) {
-                RPC.stopProxy(controller);
+        for (Node node : systems.keySet()) {
+            if (node != active) {
+                new HdfsFailover(workload.conf, out).inEachDirection(active, node);
+                return;
             }
         }
     }
@@ -412,7 +386,7 @@ final class HdfsObserver {
     private void leaders() throws IOException {
         long epoch = disks.writerEpoch();
         for (Node node : systems.keySet()) {
-            if (find(STATE, jmx(node, "NameNodeStatus")).equals("active")) {
+            if (state(node).equals("active")) {
                 out.leader(node, Long.toString(epoch));
             }
         }
