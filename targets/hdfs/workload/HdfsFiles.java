@@ -19,6 +19,7 @@ final class HdfsFiles {
 
     private final Map<String, String> ids = new ConcurrentHashMap<>();
     private final Map<String, TreeSet<Integer>> milestones = new ConcurrentHashMap<>();
+    private final Map<String, Integer> acknowledged = new ConcurrentHashMap<>();
 
     /** Someone is about to make a file at this path, with no piece in it. */
     void made(String path, String id) {
@@ -62,9 +63,19 @@ final class HdfsFiles {
         return bytes;
     }
 
-    /** Only a part of what stands between two milestones: what a reader beside the writer may see. */
-    static boolean between(String id, byte[] content) {
-        return id != null && content.length % size(id) != 0;
+    /** The writer of a content, by the name that {@link #milestone} gave it, was told that it is there: whoever opens the file from now on sees at least this much. */
+    void acknowledged(String name) {
+        int colon = name.lastIndexOf(':');
+        acknowledged.merge(name.substring(0, colon), Integer.valueOf(name.substring(colon + 1)), Math::max);
+    }
+
+    /** Whether a content's name, as {@link #name} has it, is more than the file's writer was told of: each replica has its own share of that. */
+    boolean isAhead(String path, String name) {
+        String id = ids.get(path);
+        if (path.startsWith(PLAIN) || id == null || !name.startsWith(id + ":")) {
+            return false;
+        }
+        return Integer.parseInt(name.substring(id.length() + 1)) > acknowledged.getOrDefault(id, 0);
     }
 
     String id(String path) {
