@@ -3,6 +3,7 @@
 //! Tests drive the binary as a user does and read what a user reads. One cluster at a time: [`cluster`] is the lock.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -146,13 +147,23 @@ pub fn kill(pid: u32, signal: nix::sys::signal::Signal) {
 ///
 /// # Panics
 /// When it does not come true in time.
-pub fn eventually(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
-    let limit = BUSY * limit;
-    let end = Instant::now() + limit;
+pub fn eventually(what: &str, limit: Duration, condition: impl FnMut() -> bool) {
+    assert!(
+        within(limit, condition),
+        "not within {:?}: {what}",
+        BUSY * limit
+    );
+}
+
+fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + BUSY * limit;
     while !condition() {
-        assert!(Instant::now() < end, "not within {limit:?}: {what}");
+        if Instant::now() >= end {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(50));
     }
+    true
 }
 
 /// A process that was seen: its id, when it started (clock ticks since boot, so that a reused id is not mistaken), its command.
@@ -251,18 +262,21 @@ pub fn still_inside(namespaces: &BTreeSet<PathBuf>) -> Vec<String> {
 /// When a process still lives, or is in one of the namespaces.
 pub fn nothing_is_left(seen: &[Seen], namespaces: &BTreeSet<PathBuf>) {
     let limit = Duration::from_secs(20);
-    eventually("no process is left", limit, || still_alive(seen).is_empty());
-    let end = Instant::now() + limit;
-    loop {
-        let inside = still_inside(namespaces);
-        if inside.is_empty() {
-            return;
-        }
-        assert!(
-            Instant::now() < end,
-            "not within {limit:?}: still in a slot's namespaces: {inside:#?}"
-        );
-        std::thread::sleep(Duration::from_millis(50));
+    none_are_left("processes", limit, || still_alive(seen));
+    none_are_left("still in a slot's namespaces", limit, || {
+        still_inside(namespaces)
+    });
+}
+
+/// As [`eventually`], but who is in the way is told.
+fn none_are_left<T: Debug>(what: &str, limit: Duration, mut left: impl FnMut() -> Vec<T>) {
+    let mut last = Vec::new();
+    let gone = || {
+        last = left();
+        last.is_empty()
+    };
+    if !within(limit, gone) {
+        panic!("not within {:?}: {what}: {last:#?}", BUSY * limit);
     }
 }
 
