@@ -29,12 +29,11 @@ import warren.workload.Runner;
 
 /**
  * What can be seen of a healed HDFS: leases, the namespace of both NameNodes at one transaction ({@link HdfsTree}), the content of every
- * file as each of them tells where it is, blocks that are missing or corrupt, what lies on disks ({@link HdfsDisks}), who is active, and
+ * file as each of them tells where it is, blocks that are missing ({@link HdfsBlocks}), what lies on disks ({@link HdfsDisks}), who is active, and
  * whether failovers can be made and are of use ({@link HdfsFailover}). One object per round.
  */
 final class HdfsObserver {
     private static final long LEASE_NS = 15_000_000_000L;
-    private static final long BLOCKS_NS = 15_000_000_000L;
     private static final long ROUNDS_NS = 12_000_000_000L;
     /** For one more try of what cannot be read. */
     private static final long AGAIN_NS = 3_000_000_000L;
@@ -50,9 +49,9 @@ final class HdfsObserver {
     private final HdfsWorkload workload;
     private final boolean durable;
     private final HdfsDisks disks;
+    private final HdfsBlocks blocks;
     private final Map<Node, DistributedFileSystem> systems = new LinkedHashMap<>();
     private Node active;
-    private boolean blocksTold;
     private boolean unreadableTold;
 
     /** @param durable whether all nodes have just been started again: failovers are asked for then, so that no other run's coverage has them */
@@ -62,6 +61,7 @@ final class HdfsObserver {
         this.workload = workload;
         this.durable = durable;
         disks = new HdfsDisks(run, out);
+        blocks = new HdfsBlocks(out);
     }
 
     boolean observe() throws Exception {
@@ -76,7 +76,7 @@ final class HdfsObserver {
             }
             Condition.await(10, () -> findActive());
             atActive(() -> leases());
-            atActive(() -> blocks());
+            atActive(() -> blocks.judge(active, systems.get(active)));
             boolean whole = namespaces();
             orSay("digests", () -> disks.journals());
             orSay("leader", () -> leaders());
@@ -225,34 +225,6 @@ final class HdfsObserver {
         return open;
     }
 
-    // ---- blocks
-
-    /** Missing or corrupt blocks may be mended by copies; what is left after a while is lost. Told once. */
-    private void blocks() throws Exception {
-        if (blocksTold) {
-            return;
-        }
-        DistributedFileSystem fs = systems.get(active);
-        long limit = System.nanoTime() + BLOCKS_NS;
-        while (true) {
-            long missing = fs.getMissingBlocksCount();
-            long corrupt = fs.getCorruptBlocksCount();
-            if (missing == 0 && corrupt == 0) {
-                return;
-            }
-            if (System.nanoTime() - limit >= 0) {
-                blocksTold = true;
-                if (missing > 0) {
-                    out.mismatch(active, "blocks are missing", missing + " missing, " + corrupt + " corrupt");
-                } else {
-                    out.mismatch(active, "blocks stay corrupt", corrupt + " corrupt");
-                }
-                return;
-            }
-            LockSupport.parkNanos(POLL_NS);
-        }
-    }
-
     // ---- namespaces
 
     /**
@@ -329,7 +301,7 @@ final class HdfsObserver {
         if (node != active) {
             return why;
         }
-        atActive(() -> blocks());
+        atActive(() -> blocks.judge(active, systems.get(active)));
         contents.again(node, System.nanoTime() + AGAIN_NS);
         Map<String, HdfsTree.Entry> now = new HdfsTree(systems.get(node)).entries;
         Map<String, String> open = open(systems.get(node));

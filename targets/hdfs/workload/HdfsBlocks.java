@@ -1,0 +1,75 @@
+import java.io.IOException;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.hadoop.hdfs.DFSUtilClient;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.client.BlockReportOptions;
+import org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.HdfsConstants.DatanodeReportType;
+import org.apache.hadoop.ipc.RPC;
+import warren.workload.Node;
+import warren.workload.Observations;
+
+/**
+ * Whether each block is there, as the active NameNode counts. Called by {@link HdfsObserver}, once or twice a round; tells once. A block
+ * with a bad replica beside good ones is no failure: with as many DataNodes as replicas there may be no place for another copy before the
+ * bad one's DataNode reports in full, which is every six hours.
+ */
+final class HdfsBlocks {
+    /** Missing blocks may be mended by copies and by reports that are under way. */
+    private static final long MENDED_NS = 15_000_000_000L;
+    /** Of full reports that were asked for. */
+    private static final long REPORTED_NS = 6_000_000_000L;
+    private static final long POLL_NS = 50_000_000L;
+    private static final int CALL_MS = 3000;
+
+    private final Observations out;
+    private boolean told;
+
+    HdfsBlocks(Observations out) {
+        this.out = out;
+    }
+
+    /** What is missing after a while, and still when each DataNode has said anew what it has, is lost. What only that brings back was on a disk all the time. */
+    void judge(Node active, DistributedFileSystem fs) throws IOException {
+        if (told || noneMissing(fs, MENDED_NS)) {
+            return;
+        }
+        String counts = fs.getMissingBlocksCount() + " missing, " + fs.getCorruptBlocksCount() + " with a bad replica";
+        told = true;
+        askForReports(fs);
+        if (noneMissing(fs, REPORTED_NS)) {
+            out.refused(active, "no missing block before its DataNode reports in full", counts + ", until all DataNodes were asked for full reports");
+        } else {
+            out.mismatch(active, "blocks are missing", counts);
+        }
+    }
+
+    private static boolean noneMissing(DistributedFileSystem fs, long patience) throws IOException {
+        long limit = System.nanoTime() + patience;
+        while (fs.getMissingBlocksCount() > 0) {
+            if (System.nanoTime() - limit >= 0) {
+                return false;
+            }
+            LockSupport.parkNanos(POLL_NS);
+        }
+        return true;
+    }
+
+    /** As `dfsadmin -triggerBlockReport` does. One that cannot be asked has the blocks it has. */
+    private static void askForReports(DistributedFileSystem fs) throws IOException {
+        for (DatanodeInfo node : fs.getDataNodeStats(DatanodeReportType.LIVE)) {
+            ClientDatanodeProtocol datanode = null;
+            try {
+                datanode = DFSUtilClient.createClientDatanodeProtocolProxy(node, fs.getConf(), CALL_MS, false);
+                datanode.triggerBlockReport(new BlockReportOptions.Factory().setIncremental(false).build());
+            } catch (IOException e) {
+                // What it has and did not say stays missing, and is told.
+            } finally {
+                if (datanode != null) {
+                    RPC.stopProxy(datanode);
+                }
+            }
+        }
+    }
+}
