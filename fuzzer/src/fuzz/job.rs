@@ -316,8 +316,8 @@ impl Session {
         Ok(self.drawn(sequence, origin, why, &stored.trace, drawing))
     }
 
-    /// A kept run that started as the share of cold starts has it and has the energy, as far as one is met soon; none when only the roots
-    /// are there.
+    /// A kept run that started as the share of cold starts has it, as far as one is met soon, and that has the energy, as far as one such
+    /// is; none when only the roots are there.
     fn draw_kept(&mut self, state: &mut State) -> Result<Option<StoredRun>, FuzzError> {
         let roots = self.learnt.roots.len() as u64;
         let kept = (state.corpus().count() as u64).saturating_sub(roots);
@@ -326,18 +326,14 @@ impl Session {
         }
         // Without snapshots there is one lineage.
         let cold = (roots > 1).then(|| chance(state.rand_mut(), self.cold_share()));
-        let mut id = self.learnt.nth_kept(below(state.rand_mut(), kept));
-        for _ in 1..KEPT_TRIES {
-            let sharing = state.metadata::<Queue>()?.sharing(id);
-            let fits = match cold {
-                Some(cold) => self.starts_cold(id)? == cold,
-                None => true,
-            };
-            if fits && energy::is_enough(sharing, state.rand_mut()) {
-                break;
+        let at = energy::draw_parent(state, kept, KEPT_TRIES, |state, at| {
+            let id = self.learnt.nth_kept(at);
+            match cold {
+                Some(cold) if self.starts_cold(id)? != cold => Ok::<_, FuzzError>(None),
+                _ => Ok(Some(state.metadata::<Queue>()?.sharing(id))),
             }
-            id = self.learnt.nth_kept(below(state.rand_mut(), kept));
-        }
+        })?;
+        let id = self.learnt.nth_kept(at);
         StoredRun::read(&self.folder.runs(), id).map(Some)
     }
 

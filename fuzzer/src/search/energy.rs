@@ -2,6 +2,7 @@
 //! queue's draw in `warren`, and as likely a parent of havoc or of a tail; the score itself (`score`) knows nothing of it. What makes two runs alike is feedback's (`states`).
 
 use super::rand::below;
+use libafl::state::HasRand;
 use libafl_bolts::rands::Rand;
 use serde::{Deserialize, Serialize};
 
@@ -23,9 +24,34 @@ pub fn left(score: u64, kept: u64) -> u64 {
     (score / kept.clamp(1, LEAST)).max(1)
 }
 
-/// Whether a run that shares its energy with so many (itself among them) is a parent for havoc or a tail when it was drawn, else one is drawn
-/// anew: as likely as its score keeps its part.
-pub fn is_enough(kept: u64, rand: &mut impl Rand) -> bool {
+/// Draws one of so many kept runs, evenly, until one fits and has the energy. Where the tries run out: the last that fitted, if any did.
+/// `look`: with how many a run shares its energy, itself among them; none where it does not fit.
+///
+/// # Errors
+/// Those of `look`.
+pub fn draw_parent<S: HasRand, E>(
+    state: &mut S,
+    runs: u64,
+    tries: u32,
+    mut look: impl FnMut(&S, u64) -> Result<Option<u64>, E>,
+) -> Result<u64, E> {
+    let mut fitted = None;
+    let mut at = 0;
+    for _ in 0..tries {
+        at = below(state.rand_mut(), runs);
+        let Some(kept) = look(state, at)? else {
+            continue;
+        };
+        if is_enough(kept, state.rand_mut()) {
+            return Ok(at);
+        }
+        fitted = Some(at);
+    }
+    Ok(fitted.unwrap_or(at))
+}
+
+/// As likely as a run that shares its energy with so many keeps its part of the score.
+fn is_enough(kept: u64, rand: &mut impl Rand) -> bool {
     below(rand, kept.clamp(1, LEAST)) == 0
 }
 
@@ -55,5 +81,46 @@ mod tests {
         for kept in [LEAST, 1000] {
             assert!((145..255).contains(&of(kept)), "a sixteenth of {kept}");
         }
+    }
+
+    struct Only(XoRand);
+
+    impl HasRand for Only {
+        type Rand = XoRand;
+
+        fn rand(&self) -> &XoRand {
+            &self.0
+        }
+
+        fn rand_mut(&mut self) -> &mut XoRand {
+            &mut self.0
+        }
+    }
+
+    /// How often each of eight runs is drawn, of 800 times, with 40 tries each.
+    fn drawn(look: fn(u64) -> Option<u64>) -> [u32; 8] {
+        let mut state = Only(XoRand::new(1));
+        let mut of = [0; 8];
+        for _ in 0..800 {
+            let at = draw_parent(&mut state, 8, 40, |_, at| Ok::<_, ()>(look(at)));
+            of[at.unwrap() as usize] += 1;
+        }
+        of
+    }
+
+    #[test]
+    fn parents_fit_and_have_the_energy() {
+        // Within four standard deviations.
+        let even = drawn(|_| Some(1));
+        assert!(even.iter().all(|n| (62..138).contains(n)), "{even:?}");
+        let half = drawn(|at| (at < 4).then_some(1));
+        assert_eq!(half[4..], [0; 4]);
+        // Seven that share with four are drawn as often as one and three quarters that shares with nobody.
+        let one = drawn(|at| Some(if at == 0 { 1 } else { 4 }));
+        assert!((235..347).contains(&one[0]), "four elevenths: {one:?}");
+        // The only one that fits has little energy, and comes before all that do not fit (of 800 draws some four never look at it).
+        let tired = drawn(|at| (at == 0).then_some(1000));
+        assert!(tired[0] > 780, "{tired:?}");
+        assert_eq!(drawn(|_| None).iter().sum::<u32>(), 800);
     }
 }
