@@ -36,13 +36,13 @@ final class HdfsBlocks {
             return;
         }
         String counts = fs.getMissingBlocksCount() + " missing, " + fs.getCorruptBlocksCount() + " with a bad replica";
-        told = true;
-        askForReports(fs);
+        counts += askForReports(fs);
         if (noneMissing(fs, REPORTED_NS)) {
             out.refused(active, "no missing block before its DataNode reports in full", counts + ", until all DataNodes were asked for full reports");
         } else {
             out.mismatch(active, "blocks are missing", counts);
         }
+        told = true;
     }
 
     private static boolean noneMissing(DistributedFileSystem fs, long patience) throws IOException {
@@ -56,20 +56,22 @@ final class HdfsBlocks {
         return true;
     }
 
-    /** As `dfsadmin -triggerBlockReport` does. One that cannot be asked has the blocks it has. */
-    private static void askForReports(DistributedFileSystem fs) throws IOException {
+    /** As `dfsadmin -triggerBlockReport` does. @return what is to be known of those that could not be asked, which may have what is missing */
+    private static String askForReports(DistributedFileSystem fs) throws IOException {
+        StringBuilder silent = new StringBuilder();
         for (DatanodeInfo node : fs.getDataNodeStats(DatanodeReportType.LIVE)) {
             ClientDatanodeProtocol datanode = null;
             try {
                 datanode = DFSUtilClient.createClientDatanodeProtocolProxy(node, fs.getConf(), CALL_MS, false);
                 datanode.triggerBlockReport(new BlockReportOptions.Factory().setIncremental(false).build());
             } catch (IOException e) {
-                // What it has and did not say stays missing, and is told.
+                silent.append(", ").append(node.getXferAddr()).append(" could not be asked for a report: ").append(e);
             } finally {
                 if (datanode != null) {
                     RPC.stopProxy(datanode);
                 }
             }
         }
+        return silent.toString();
     }
 }

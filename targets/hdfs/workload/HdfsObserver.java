@@ -176,7 +176,7 @@ final class HdfsObserver {
 
     // ---- leases
 
-    /** No client lives that writes: each file that is still open is asked for its recovery once, and must then be closed. */
+    /** No client lives that writes: each file that is still open is asked for its recovery until that is taken, and must be closed. */
     private void leases() throws Exception {
         DistributedFileSystem fs = systems.get(active);
         long limit = System.nanoTime() + LEASE_NS;
