@@ -11,9 +11,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use warren_model::Judgement;
 
-/// Stories in a finding's folder of runs that fail otherwise than the finding did: each has the nodes' logs, some MB.
-const MOST_OTHERWISE: usize = 8;
-
 /// The commands that show a finding again and that make it smaller.
 fn commands(session: &Session, seen: &Seen, folder: &Path, path: &Path) -> (String, String) {
     let durable = seen.product.record.restart_for(seen.failure.stage);
@@ -24,8 +21,8 @@ fn commands(session: &Session, seen: &Seen, folder: &Path, path: &Path) -> (Stri
     )
 }
 
-/// Earlier findings whose signature this run shows beside its own.
-fn alike(session: &Session, seen: &Seen, number: u64) -> Vec<String> {
+/// Findings whose signature this run shows, too, of those with such numbers.
+fn alike(session: &Session, seen: &Seen, numbers: impl Fn(u64) -> bool) -> Vec<String> {
     let shows = |signature: &String| {
         let mut failures = seen.judgement.failures.iter();
         failures.any(|f| f.signature == *signature)
@@ -33,7 +30,7 @@ fn alike(session: &Session, seen: &Seen, number: u64) -> Vec<String> {
     session
         .findings
         .iter()
-        .filter(|f| f.number < number && shows(&f.signature))
+        .filter(|f| numbers(f.number) && shows(&f.signature))
         .map(|f| format!("{:06} [{}]", f.number, f.signature))
         .collect()
 }
@@ -51,7 +48,7 @@ pub(super) fn write_story(
     let folder = session.folder.finding(number);
     let text = FindingText {
         known: session.known.get(&number).cloned(),
-        alike: alike(session, seen, number),
+        alike: alike(session, seen, |earlier| earlier < number),
         ..story(session, seen, (number, k, n), &folder, path, rate)
     };
     write_finding(&folder, &text, &seen.product, &seen.judgement)?;
@@ -80,7 +77,7 @@ pub(super) fn write_unconfirmed(
 }
 
 /// One more run of a finding that stands. Its story is kept where no story of that finding has just these failures: the one that stands
-/// may be the lesser of two, and without the nodes' logs nobody could tell.
+/// may be the lesser of two, and without the nodes' logs nobody could tell. As many as a signature's sequences are saved, at most.
 pub(super) fn keep_otherwise(session: &Session, seen: &Seen, path: &Path) -> Result<(), FuzzError> {
     let signature = &seen.failure.signature;
     let own =
@@ -90,7 +87,7 @@ pub(super) fn keep_otherwise(session: &Session, seen: &Seen, path: &Path) -> Res
         return Ok(());
     };
     let told = ways_told(&session.folder.finding(finding.number));
-    if told.len() > MOST_OTHERWISE || told.contains(&way(&seen.judgement)) {
+    if told.contains(&way(&seen.judgement)) {
         return Ok(());
     }
     let folder = session.folder.otherwise(finding.number, seen.execs);
@@ -99,7 +96,7 @@ pub(super) fn keep_otherwise(session: &Session, seen: &Seen, path: &Path) -> Res
         finding.number
     );
     let text = FindingText {
-        alike: alike(session, seen, u64::MAX),
+        alike: alike(session, seen, |other| other != finding.number),
         ..story(session, seen, (finding.number, 0, 0), &folder, path, &rate)
     };
     write_finding(&folder, &text, &seen.product, &seen.judgement)

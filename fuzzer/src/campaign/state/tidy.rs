@@ -1,7 +1,7 @@
 //! Brings the files of a campaign in line with its state after a kill: what was written for the run in progress is removed, what
 //! does not belong there is put aside. Called once, at resume. Never removes a file of queue/, crashes/, hangs/ or findings/.
 
-use crate::campaign::folder::{UNCONFIRMED, io, write_whole};
+use crate::campaign::folder::{OTHERWISE, UNCONFIRMED, io, write_whole};
 use crate::campaign::{EntryName, StoredRun};
 use crate::fuzz::FuzzError;
 use std::collections::BTreeSet;
@@ -32,7 +32,11 @@ pub fn tidy(root: &Path, expected: &Expected) -> Result<Vec<String>, FuzzError> 
     }
     for stories in ["findings", UNCONFIRMED] {
         for entry in names(&root.join(stories))? {
-            temporaries(&root.join(stories).join(entry))?;
+            let story = root.join(stories).join(entry);
+            temporaries(&story)?;
+            for other in names(&story.join(OTHERWISE))? {
+                temporaries(&story.join(OTHERWISE).join(other))?;
+            }
         }
     }
     runs(&root.join("runs"), expected)?;

@@ -67,4 +67,8 @@ fn another_way_to_fail_is_told_once_in_the_finding_that_stands() {
         evidence.contains("one more run of finding 000000, not replayed"),
         "{evidence}"
     );
+    assert!(
+        !evidence.contains("fails also as"),
+        "no other finding: {evidence}"
+    );
 }
