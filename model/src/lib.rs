@@ -23,8 +23,8 @@ pub use history::{HistoryEvent, Observation, OpDone, OpInvoke, Outcome};
 pub use ids::{FaultId, NodeName, StackId};
 pub use point::{IoPoint, Kind, Pattern, Phase, Place};
 pub use record::{
-    Carried, Exit, FromPrefix, Incarnation, Injected, KillLatency, LogMark, LogMoment, NodeTraffic,
-    NotInjected, PhaseTimes, RunProduct, RunRecord,
+    Carried, Exit, Fallbacks, FromPrefix, Incarnation, Injected, KillLatency, LogMark, LogMoment,
+    NodeTraffic, NotInjected, PhaseTimes, RunProduct, RunRecord,
 };
 pub use rules::{ExitRule, LogRule, Rules};
 pub use sequence::{

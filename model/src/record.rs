@@ -209,20 +209,46 @@ pub struct RunProduct {
     /// Files of `[collect]`: (path below `nodes/`, content); and where the system did not serve, what the threads of living nodes did then
     /// (`threads/PHASE-NODE.txt`).
     pub collected: Vec<(String, Vec<u8>)>,
-    /// Why it began cold although it was to begin from a snapshot.
-    pub cold: Option<String>,
-    /// Why the snapshot that it began from had to be made anew: the first reason.
-    pub remade: Option<String>,
     /// It began from a prefix snapshot.
     pub from_prefix: Option<FromPrefix>,
-    /// Why all its faults had to happen in it although it was to begin from such a one.
-    pub no_prefix: Option<String>,
     /// So many starts of nodes went on from parked JVMs.
     pub unparked: u32,
-    /// Why one that was to did not: the first reason.
-    pub no_parked: Option<String>,
+    /// Where it had to make do with less than it was to begin from. Add to it by [`RunProduct::fell_back`], which warns too.
+    pub fallbacks: Fallbacks,
     /// Of its test, where that was asked for.
     pub traffic: Vec<NodeTraffic>,
+}
+
+/// Where a run was dearer than it was asked to be, and why: the first reason each. Nothing here says that its verdict is worth less.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fallbacks {
+    /// Why it began cold although it was to begin from a snapshot.
+    pub cold: Option<String>,
+    /// Why the snapshot that it began from had to be made anew.
+    pub remade: Option<String>,
+    /// Why all its faults had to happen in it although it was to begin from a prefix snapshot.
+    pub no_prefix: Option<String>,
+    /// Why a node that was to go on from a parked JVM did not.
+    pub no_parked: Option<String>,
+}
+
+impl Fallbacks {
+    /// What is told of each in a record's warnings, in this order.
+    const WORDS: [&str; 4] = [
+        "started cold",
+        "its snapshot was made anew",
+        "no prefix snapshot",
+        "no parked JVM",
+    ];
+
+    fn each(&mut self) -> [&mut Option<String>; 4] {
+        [
+            &mut self.cold,
+            &mut self.remade,
+            &mut self.no_prefix,
+            &mut self.no_parked,
+        ]
+    }
 }
 
 /// What a node said and heard over the network, from GO to the end of the test.
@@ -263,36 +289,49 @@ impl RunProduct {
         prefix.into_iter().chain(parked).collect()
     }
 
-    /// Sets [`RunProduct::cold`]. As each of these four it warns of it in the record, which is for people only.
-    pub fn began_cold(&mut self, why: String) {
-        self.record.warnings.push(format!("started cold: {why}"));
-        self.cold.get_or_insert(why);
-    }
-
-    /// Sets [`RunProduct::remade`].
-    pub fn snapshot_remade(&mut self, why: String) {
-        let warning = format!("its snapshot was made anew: {why}");
-        self.record.warnings.push(warning);
-        self.remade.get_or_insert(why);
-    }
-
-    /// Sets [`RunProduct::no_prefix`].
-    pub fn without_prefix(&mut self, why: String) {
-        let warning = format!("no prefix snapshot: {why}");
-        self.record.warnings.push(warning);
-        self.no_prefix.get_or_insert(why);
-    }
-
-    /// Sets [`RunProduct::no_parked`].
-    pub fn without_parked(&mut self, why: String) {
-        self.record.warnings.push(format!("no parked JVM: {why}"));
-        self.no_parked.get_or_insert(why);
+    /// Adds to [`RunProduct::fallbacks`], of which the first reason of each kind stays, and warns of every one in the record, which is
+    /// for people only.
+    pub fn fell_back(&mut self, mut why: Fallbacks) {
+        let kinds = self.fallbacks.each().into_iter().zip(why.each());
+        for ((first, why), words) in kinds.zip(Fallbacks::WORDS) {
+            let Some(why) = why.take() else { continue };
+            self.record.warnings.push(format!("{words}: {why}"));
+            first.get_or_insert(why);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_fallback_is_warned_of_and_the_first_reason_of_a_kind_stays() {
+        let why = |text: &str| Some(text.to_owned());
+        let mut product = RunProduct::default();
+        product.fell_back(Fallbacks::default());
+        product.fell_back(Fallbacks {
+            no_parked: why("first"),
+            cold: why("no memory"),
+            ..Fallbacks::default()
+        });
+        product.fell_back(Fallbacks {
+            no_parked: why("second"),
+            ..Fallbacks::default()
+        });
+        let said = [
+            "started cold: no memory",
+            "no parked JVM: first",
+            "no parked JVM: second",
+        ];
+        assert_eq!(product.record.warnings, said);
+        let stays = Fallbacks {
+            cold: why("no memory"),
+            no_parked: why("first"),
+            ..Fallbacks::default()
+        };
+        assert_eq!(product.fallbacks, stays);
+    }
 
     #[test]
     fn what_is_asked_after_healing_is_asked_with_the_restart_that_was_made() {

@@ -9,8 +9,8 @@ use crate::link::{NodeReading, Word, merge_trace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use warren_model::{
-    FaultSequence, HistoryEvent, Injected, KillLatency, LogMark, NodeName, Observation, RunProduct,
-    Trace,
+    Fallbacks, FaultSequence, HistoryEvent, Injected, KillLatency, LogMark, NodeName, Observation,
+    RunProduct, Trace,
 };
 
 /// Events of a killed node later than this after the signal are counted.
@@ -226,7 +226,10 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
         }
     }
     if let Some(why) = &cluster.unpark_failed {
-        p.without_parked(why.clone());
+        p.fell_back(Fallbacks {
+            no_parked: Some(why.clone()),
+            ..Fallbacks::default()
+        });
     }
     for (text, nodes) in seen.into_iter().take(WARNINGS_MAX) {
         p.record.warnings.push(format!("{text} (on {nodes} nodes)"));

@@ -6,6 +6,7 @@
 mod answers;
 mod archives;
 mod background;
+mod begin;
 mod boot;
 mod cgroup;
 mod cluster;
@@ -45,22 +46,23 @@ pub use options::{
 
 use crate::controller::{Controller, Limits};
 use crate::prepare::Prepared;
-use crate::slot::{CutRules, Process, Slot, SlotConfig};
+use crate::slot::{Process, Slot, SlotConfig};
 use crate::target::Target;
+use begin::{Begun, Restored};
 use boot::Boot;
 use cluster::Cluster;
 use drive::Drive;
 use flow::{BeginsAt, Flow};
 use midway::Midway;
 use prober::{Prober, StopOnDrop};
-use snapshots::{Parked, Prefix, Snapshot, Snapshots};
+use snapshots::{Parked, Snapshot, Snapshots};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{
-    ClusterShape, CrashStyle, CutHow, Fault, FaultSequence, Rules, RunProduct, RunRecord,
-    StartState,
+    ClusterShape, CrashStyle, CutHow, Fallbacks, Fault, FaultSequence, Rules, RunProduct,
+    RunRecord, StartState,
 };
 
 /// How the cluster of a run comes to be.
@@ -83,27 +85,6 @@ enum Start<'a> {
         midway: &'a Midway,
         processes: Vec<Process>,
     },
-}
-
-/// What the cluster of a run was restored from, and its processes.
-enum Restored {
-    Snapshot(Arc<Snapshot>, Vec<Process>),
-    Prefix(Arc<Prefix>, Vec<Process>),
-}
-
-/// A slot with, perhaps, a restored cluster in it.
-struct Begun {
-    slot: Slot,
-    restored: Option<Restored>,
-    /// What its nodes go on from when they start again, or start.
-    parked: Option<Arc<Parked>>,
-    /// Why it does not begin where it was asked to: not from its snapshot, or not from a prefix.
-    cold: Option<String>,
-    no_prefix: Option<String>,
-    /// Why its snapshot was made anew.
-    remade: Option<String>,
-    /// When the slot was asked for: what making a snapshot took is nobody's run.
-    began: Instant,
 }
 
 /// Makes runs of one prepared target. Cheap to make; two runners may work side by side.
@@ -217,9 +198,7 @@ impl Runner {
             slot,
             restored,
             parked,
-            cold,
-            no_prefix,
-            remade,
+            fallbacks,
             began,
         } = self.begin(sequence, options)?;
         // Only where no run starts from a snapshot: what is recorded as cold beside others from snapshots has started as all cold ones do.
@@ -247,17 +226,12 @@ impl Runner {
             coverage: vec![0; self.config.map_size],
             ..RunProduct::default()
         };
-        if let Some(why) = cold {
-            product.began_cold(why);
-        }
-        if let Some(why) = remade {
-            product.snapshot_remade(why);
-        }
-        if let Some(why) = no_prefix {
-            product.without_prefix(why);
-        }
-        if let Some(why) = restored.as_ref().and_then(|_| self.not_parked()) {
-            product.without_parked(why);
+        product.fell_back(fallbacks);
+        if restored.is_some() {
+            product.fell_back(Fallbacks {
+                no_parked: self.not_parked(),
+                ..Fallbacks::default()
+            });
         }
         let (start, begins_at) = match &restored {
             Some(Restored::Snapshot(snapshot, processes)) => (
@@ -310,103 +284,6 @@ impl Runner {
 
     fn open_slot(&self) -> Result<Slot, RunError> {
         Slot::open(&self.slot_config()).map_err(|e| RunError::Slot(e.to_string()))
-    }
-
-    /// A slot for the sequence, with the cluster of its snapshot where that can be had.
-    fn begin(&self, sequence: &FaultSequence, options: &RunOptions) -> Result<Begun, RunError> {
-        let mut cold = (sequence.start != StartState::Cold && !options.restorable())
-            .then(|| "the classes of a start are written out, or it is without agent".to_owned());
-        let mut no_prefix = None;
-        let mut remade = None;
-        if let StartState::Snapshot(number) = sequence.start
-            && options.restorable()
-            && !sequence.needs_start()
-        {
-            match snapshots::prefix::begin(self, number, sequence, options) {
-                Some(Ok(on)) => {
-                    return Ok(Begun {
-                        slot: on.slot,
-                        restored: Some(Restored::Prefix(on.prefix, on.processes)),
-                        parked: self.parked_jvms(),
-                        cold: None,
-                        no_prefix: None,
-                        remade: None,
-                        began: on.began,
-                    });
-                }
-                Some(Err(why)) => no_prefix = Some(why),
-                None => {}
-            }
-            // A restore that fails is tried once more, with a new snapshot. Restores go side by side; making one does not.
-            for _ in 0..2 {
-                let (got, failed) = {
-                    let mut all = self.snapshots();
-                    (all.get(self, number, options)?, all.take_remade(number))
-                };
-                remade = remade.or(failed);
-                let snapshot = match got {
-                    Ok(snapshot) => snapshot,
-                    Err(why) => {
-                        cold = Some(why);
-                        break;
-                    }
-                };
-                let began = Instant::now();
-                let none = CutRules::default();
-                match snapshots::restore(&snapshot, &none, self.slot_config(), snapshots::Then::Run)
-                {
-                    Ok((slot, processes)) => {
-                        snapshot.has_worked();
-                        return Ok(Begun {
-                            slot,
-                            restored: Some(Restored::Snapshot(snapshot, processes)),
-                            parked: self.parked_jvms(),
-                            cold: None,
-                            no_prefix,
-                            remade,
-                            began,
-                        });
-                    }
-                    Err(why) => {
-                        // One of those side by side that met it tells.
-                        if self.snapshots().failed_restore(number, &snapshot, &why) {
-                            remade.get_or_insert_with(|| why.clone());
-                        }
-                        cold = Some(why);
-                    }
-                }
-            }
-        }
-        if let Some(why) = cold
-            .clone()
-            .filter(|_| self.config.only_warm && !options.to_end())
-        {
-            return Err(RunError::BeganCold(why));
-        }
-        let began = Instant::now();
-        let mut parked = self.parked_jvms().filter(|_| options.restorable());
-        let with_images = parked.as_ref().and_then(|parked| {
-            let mut config = self.slot_config();
-            config.images = Some(parked.images());
-            Slot::open(&config).ok()
-        });
-        let slot = match with_images {
-            Some(slot) => slot,
-            None => {
-                // The keeper may be gone, and with it the JVMs.
-                parked = None;
-                self.open_slot()?
-            }
-        };
-        Ok(Begun {
-            slot,
-            restored: None,
-            parked,
-            cold,
-            no_prefix,
-            remade: None,
-            began,
-        })
     }
 
     /// Makes this snapshot if it is not there, so that the first run from it does not wait; why runs cannot start from it.

@@ -152,7 +152,7 @@ fn restored_run(
         return Ok(Err("ended by Ctrl-C".into()));
     }
     let product = made.map_err(CliError::setup)?;
-    Ok(match (&product.cold, RestoredRun::of(&product)) {
+    Ok(match (&product.fallbacks.cold, RestoredRun::of(&product)) {
         (None, Some(run)) => Ok(run),
         (Some(why), _) => Err(format!("started cold: {why}")),
         (None, None) => Err("no operation was answered".into()),

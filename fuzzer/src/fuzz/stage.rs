@@ -437,12 +437,12 @@ pub fn line<'a>(
     line.at_ms = session.clock.fuzz_ms();
     line.events = run.trace().events.len();
     let product = run.product();
-    line.cold = product.cold.as_deref();
-    line.remade = product.remade.as_deref();
+    line.cold = product.fallbacks.cold.as_deref();
+    line.remade = product.fallbacks.remade.as_deref();
     line.from_prefix = product.from_prefix.map(|p| p.faults);
-    line.no_prefix = product.no_prefix.as_deref();
+    line.no_prefix = product.fallbacks.no_prefix.as_deref();
     line.unparked = product.unparked;
-    line.no_parked = product.no_parked.as_deref();
+    line.no_parked = product.fallbacks.no_parked.as_deref();
     line.slots = edges_found(state);
     line.states = states_found(state);
     line.sequences = session.counts.sequences;

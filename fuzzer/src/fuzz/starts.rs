@@ -231,7 +231,7 @@ where
             .as_ref()
             .is_some_and(|m| m.start == StartState::Cold)
         {
-            let why = run.product().cold.clone().unwrap_or_default();
+            let why = run.product().fallbacks.cold.clone().unwrap_or_default();
             session.learnt.maps = Vec::new();
             session.commit_whole(state)?;
             return Ok(Err(why));

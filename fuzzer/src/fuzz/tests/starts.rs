@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::campaign::StoredRun;
-use warren_model::StartState;
+use warren_model::{Fallbacks, StartState};
 
 fn starting(out: &Path, snapshots: u8, cold_share: f64, runs: u64) -> FuzzOptions {
     FuzzOptions {
@@ -183,7 +183,10 @@ fn a_run_that_falls_back_is_said_once_and_require_ends_the_campaign() {
     let fall_back = || -> Tweak {
         Box::new(|run, input, _, product| {
             if run > 12 && input.start != StartState::Cold {
-                product.began_cold("no memory".into());
+                product.fell_back(Fallbacks {
+                    cold: Some("no memory".into()),
+                    ..Fallbacks::default()
+                });
                 let record = &mut product.record;
                 for s in [&mut record.sequence, &mut record.matched]
                     .into_iter()
@@ -220,9 +223,17 @@ fn what_a_run_was_not_spared_is_in_its_line_and_a_warning_for_people() {
     let dir = tempfile::tempdir().unwrap();
     let tweak: Tweak = Box::new(|run, _, _, product| {
         if run > 12 {
-            product.without_prefix("another run makes it still".into());
-            product.without_parked("that of n1 did not go on".into());
-            product.without_parked("that of n2 did not go on".into());
+            product.fell_back(Fallbacks {
+                no_prefix: Some("another run makes it still".into()),
+                ..Fallbacks::default()
+            });
+            for n in ["n1", "n2"] {
+                let why = format!("that of {n} did not go on");
+                product.fell_back(Fallbacks {
+                    no_parked: Some(why),
+                    ..Fallbacks::default()
+                });
+            }
             assert_eq!(
                 product.record.warnings,
                 [
