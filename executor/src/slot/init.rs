@@ -29,7 +29,7 @@ use super::namespaces::{self, StepError};
 use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
 use super::traffic;
-use super::tree::{Trees, children_of};
+use super::tree::{Ended, Trees, children_of};
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
 use super::{Cut, Exit, Level, SpawnSpec, now_ns, pidfd, probe};
 
@@ -443,17 +443,21 @@ impl Init {
     /// Reaps all that ended; strangers (orphans of the nodes) silently.
     fn reap(&mut self) -> io::Result<()> {
         loop {
-            let (pid, status, signal) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid, Some(code), None),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, None, Some(signal as i32)),
+            let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid, Ended::Exit(code)),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Ended::Signal(signal as i32)),
                 Ok(WaitStatus::StillAlive) => return Ok(()),
                 Ok(_) | Err(Errno::EINTR) => continue,
                 Err(_) => return Ok(()), // no children
             };
-            if let Some((id, result)) = self.trees.reaped(pid.as_raw(), status) {
+            if let Some((id, result)) = self.trees.reaped(pid.as_raw(), ended) {
                 self.reply(id, result)?;
             }
             if let Some(name) = self.names.remove(&pid.as_raw()) {
+                let (status, signal) = match ended {
+                    Ended::Exit(status) => (Some(status), None),
+                    Ended::Signal(signal) => (None, Some(signal)),
+                };
                 let exit = Exit {
                     name,
                     pid: pid.as_raw(),

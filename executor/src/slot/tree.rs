@@ -64,6 +64,13 @@ enum Wait {
     },
 }
 
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Exit(i32),
+    Signal(i32),
+}
+
 /// CRIU's runs, and the folder of its images.
 pub(super) struct Trees {
     images: Option<OwnedFd>,
@@ -73,6 +80,8 @@ pub(super) struct Trees {
     waits: HashMap<i32, (u64, Wait)>,
     /// When the CRIU that runs now began.
     began: Option<Instant>,
+    /// It was ended by us since, for it took too long.
+    overdue: bool,
 }
 
 impl Trees {
@@ -82,6 +91,7 @@ impl Trees {
             launcher: None,
             waits: HashMap::new(),
             began: None,
+            overdue: false,
         }
     }
 
@@ -175,12 +185,14 @@ impl Trees {
     fn wait(&mut self, pid: i32, id: u64, wait: Wait) {
         self.waits.insert(pid, (id, wait));
         self.began = Some(Instant::now());
+        self.overdue = false;
     }
 
     /// Ends a CRIU that does not end by itself.
     pub fn tick(&mut self) {
         if self.began.is_some_and(|t| t.elapsed() > LIMIT) {
             self.began = None;
+            self.overdue = true;
             for pid in self.waits.keys() {
                 let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
             }
@@ -244,17 +256,18 @@ impl Trees {
     }
 
     /// A child was reaped: the answer of the request that waited for it, if that is complete now.
-    pub fn reaped(
-        &mut self,
-        pid: i32,
-        status: Option<i32>,
-    ) -> Option<(u64, Result<Reply, String>)> {
+    pub fn reaped(&mut self, pid: i32, ended: Ended) -> Option<(u64, Result<Reply, String>)> {
         let (id, wait) = self.waits.remove(&pid)?;
         self.began = None;
-        let ok = status == Some(0);
+        let ok = ended == Ended::Exit(0);
+        let ended = match ended {
+            Ended::Signal(_) if self.overdue => format!("ended by us after {} s", LIMIT.as_secs()),
+            Ended::Signal(signal) => format!("ended by signal {signal}"),
+            Ended::Exit(status) => format!("exit status {status}"),
+        };
         match wait {
             Wait::Dump { images, still_ns } if ok => Some((id, dumped(&images, still_ns))),
-            Wait::Dump { .. } => Some((id, Err(last_words("dump", status)))),
+            Wait::Dump { .. } => Some((id, Err(last_words("dump", &ended)))),
             Wait::Restore {
                 launcher,
                 keep,
@@ -283,7 +296,7 @@ impl Trees {
                 if joins {
                     end_tree(launcher); // the slot goes on, so nothing of it may
                 }
-                Some((id, Err(last_words("restore", status))))
+                Some((id, Err(last_words("restore", &ended))))
             }
             Wait::LauncherGone { clock_offset } => Some((id, Ok(Reply::Restored { clock_offset }))),
         }
@@ -401,13 +414,11 @@ fn offset_of(text: &str) -> Option<i64> {
 }
 
 /// What CRIU's log says of its failure.
-fn last_words(what: &str, status: Option<i32>) -> String {
+fn last_words(what: &str, ended: &str) -> String {
     let log = Path::new(ROOT).join(WORK).join(format!("{what}.log"));
     let text = fs::read(&log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let ended = || format!("ended by a signal, ours after {} s", LIMIT.as_secs());
-    let how = status.map_or_else(ended, |s| format!("exit status {s}"));
-    format!("CRIU could not {what} ({how}): {}", errors(&text))
+    format!("CRIU could not {what} ({ended}): {}", errors(&text))
 }
 
 /// The lines of a CRIU log that name an error, at most the first three.
@@ -472,19 +483,23 @@ mod tests {
         trees.waits.insert(5, (1, dump(None)));
         trees.waits.insert(6, (2, dump(None)));
         trees.waits.insert(7, (4, dump(Some(1))));
-        assert!(trees.reaped(4, Some(0)).is_none(), "somebody else");
+        assert!(trees.reaped(4, Ended::Exit(0)).is_none(), "somebody else");
         assert!(matches!(
-            trees.reaped(5, Some(0)),
+            trees.reaped(5, Ended::Exit(0)),
             Some((1, Ok(Reply::Dumped { .. })))
         ));
-        let failed = trees.reaped(6, None);
-        assert!(matches!(failed, Some((2, Err(why))) if why.contains("ours after 30 s")));
-        let no_clock = trees.reaped(7, Some(0));
+        let failed = trees.reaped(6, Ended::Signal(11));
+        assert!(matches!(failed, Some((2, Err(why))) if why.contains("dump (ended by signal 11)")));
+        trees.waits.insert(8, (5, dump(None)));
+        trees.overdue = true;
+        let killed = trees.reaped(8, Ended::Signal(9));
+        assert!(matches!(killed, Some((5, Err(why))) if why.contains("(ended by us after 30 s)")));
+        let no_clock = trees.reaped(7, Ended::Exit(0));
         assert!(matches!(no_clock, Some((4, Err(why))) if why.contains("setting the clock")));
         let gone = Wait::LauncherGone { clock_offset: -3 };
         trees.waits.insert(9, (3, gone));
         assert!(matches!(
-            trees.reaped(9, None),
+            trees.reaped(9, Ended::Signal(9)),
             Some((3, Ok(Reply::Restored { clock_offset: -3 })))
         ));
     }

@@ -52,6 +52,25 @@ fn prefixes(slot: u32) -> Vec<PathBuf> {
     held(slot, &|name| name.contains("-prefix-"), "inventory.img").collect()
 }
 
+/// The images of all parked JVMs in a slot's memory: a folder for each node below their own.
+fn parked(slot: u32) -> Vec<PathBuf> {
+    let below = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    below(memory_of(slot))
+        .filter(|e| e.file_name().to_string_lossy().starts_with("parked-"))
+        .flat_map(|e| below(e.path()))
+        .map(|node| node.path().join("img/pages-1.img"))
+        .filter(|image| image.is_file())
+        .collect()
+}
+
+/// Makes an image end after its first page.
+fn cut_short(image: &Path) {
+    // It may be gone by now.
+    if let Ok(file) = fs::OpenOptions::new().write(true).open(image) {
+        file.set_len(4096).unwrap();
+    }
+}
+
 /// A slot's memory that has the size it had when this is dropped.
 struct Memory {
     slot: u32,
@@ -236,8 +255,7 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
     let whole = images(&descendants(pid));
     assert!(!whole.is_empty(), "{}", told());
     for (_, image) in &whole {
-        let file = fs::OpenOptions::new().write(true).open(image).unwrap();
-        file.set_len(4096).unwrap();
+        cut_short(image);
     }
     let at = lines().len();
     eventually("runs start from snapshots again", 4 * MINUTE, || {
@@ -254,6 +272,33 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
     );
     let remade = anew.iter().any(|i| !whole.contains(i));
     assert!(remade, "{whole:?}, then {anew:?}");
+    let told_of = |at: usize, key: &str, words: &[&str]| {
+        let all = lines();
+        assert!(all.iter().all(|l| l["void"].is_null()), "{all:#?}");
+        let mut why = all.iter().skip(at).filter_map(|l| l[key].as_str());
+        why.any(|why| words.iter().any(|w| why.contains(w)))
+    };
+    let of_size = "image pages-1.img of ";
+    let at = lines().len();
+    eventually("a prefix that is cut short is told", 4 * MINUTE, || {
+        // Prefixes are made and go all the time: whichever is there, at times after it was looked at.
+        for prefix in prefixes(anew[0].0) {
+            cut_short(&prefix.join("img/pages-1.img"));
+        }
+        told_of(at, "no_prefix", &[of_size, "CRIU could not restore"])
+    });
+    let at = lines().len();
+    eventually("runs begin from prefixes again", 4 * MINUTE, || {
+        let all = lines();
+        all.iter().skip(at).any(|l| !l["from_prefix"].is_null())
+    });
+    let at = lines().len();
+    let images = parked(anew[0].0);
+    assert!(!images.is_empty(), "{}", told());
+    images.iter().for_each(|image| cut_short(image));
+    eventually("a parked JVM that is cut short is told", 4 * MINUTE, || {
+        told_of(at, "no_parked", &[of_size])
+    });
     let memory = Memory::of(anew[0].0);
     let at = lines().len();
     let refused = |l: &serde_json::Value| {
