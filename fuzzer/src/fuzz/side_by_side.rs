@@ -20,11 +20,12 @@ use libafl::fuzzer::ExecutesInput;
 use libafl_bolts::ToSlice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use warren_feedback::{Judge, coverage::slots_set};
 use warren_model::{
-    FaultSequence, HistoryEvent, Observation, Outcome, Phase, RunProduct, StartState,
+    FaultSequence, HistoryEvent, Observation, Outcome, Phase, RunProduct, StartState, Trace,
+    TraceEvent,
 };
 
 /// Fault-free runs that must all stay undisturbed for `auto`.
@@ -214,7 +215,14 @@ where
             continue;
         }
         let record = run.record();
-        let why = disturbed(run.product()).or_else(|| unusable(run.judgement(), record.timed_out));
+        let lead = judge
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .rules()
+            .lead_role
+            .clone();
+        let why =
+            disturbed(run.product(), &lead).or_else(|| unusable(run.judgement(), record.timed_out));
         match why {
             Some(why) => r.disturbed.push(why),
             None => {
@@ -251,8 +259,9 @@ fn fault_free(session: &Session, n: usize) -> FaultSequence {
     }
 }
 
-/// What a fault-free run shows that only the machine's load explains: an end by itself, a lost session, a new leader.
-fn disturbed(product: &RunProduct) -> Option<String> {
+/// What a fault-free run shows that only the machine's load explains: an end by itself, a lost session, a new leader, whether a client
+/// or the nodes' own points of role `lead` tell it.
+fn disturbed(product: &RunProduct, lead: &str) -> Option<String> {
     if let Some(exit) = product.record.exits.first() {
         return Some(format!("{} ended by itself", exit.node));
     }
@@ -289,12 +298,20 @@ fn disturbed(product: &RunProduct) -> Option<String> {
             _ => None,
         })
         .collect();
-    (epochs.len() > 1).then(|| "the leader changed".to_owned())
+    (epochs.len() > 1 || led(&product.trace, lead).len() > 1)
+        .then(|| "the leader changed".to_owned())
+}
+
+/// Nodes that led while the test went on.
+fn led(trace: &Trace, lead: &str) -> BTreeSet<u16> {
+    let leads = |e: &&TraceEvent| e.phase == Phase::Test && trace.role(e) == Some(lead);
+    trace.events.iter().filter(leads).map(|e| e.node).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::sim::Sim;
     use warren_model::history::OpDone;
 
     #[test]
@@ -327,13 +344,14 @@ mod tests {
                 history: before,
                 ..RunProduct::default()
             };
-            assert_eq!(disturbed(&early), None);
+            assert_eq!(disturbed(&early, "leader"), None);
             let history = [go].into_iter().chain(history).collect();
-            disturbed(&RunProduct {
+            let product = RunProduct {
                 history,
                 observations,
                 ..RunProduct::default()
-            })
+            };
+            disturbed(&product, "leader")
         };
         assert_eq!(of(vec![done(Outcome::Ok)], vec![leader("1", false)]), None);
         // The restart of all nodes for durability elects anew.
@@ -350,5 +368,27 @@ mod tests {
             t_ns: 1,
         };
         assert!(of(vec![moved], vec![]).is_some_and(|l| l.contains("c1")));
+    }
+
+    #[test]
+    fn who_leads_is_told_by_the_nodes_own_points_too() {
+        let calm = Sim::new(3, 1).run(&FaultSequence::empty("sim"));
+        assert_eq!(disturbed(&calm, "leader"), None);
+        let trace = &calm.trace;
+        let led = |e: &TraceEvent| trace.role(e) == Some("leader");
+        let leads = trace.events.iter().find(|e| led(e)).unwrap();
+        // Another one leads, before GO or after it.
+        let another = |phase: Phase| {
+            let mut product = calm.clone();
+            let of = |e: &&mut TraceEvent| e.node != leads.node && e.phase == phase;
+            let event = product.trace.events.iter_mut().find(of).unwrap();
+            event.role = leads.role;
+            product
+        };
+        assert_eq!(disturbed(&another(Phase::Start), "leader"), None);
+        let two = another(Phase::Test);
+        let changed = Some("the leader changed".to_owned());
+        assert_eq!(disturbed(&two, "leader"), changed);
+        assert_eq!(disturbed(&two, ""), None, "where nobody is said to lead");
     }
 }
