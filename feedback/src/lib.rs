@@ -9,6 +9,7 @@ pub mod check;
 pub mod coverage;
 pub mod judge;
 pub mod libafl_module;
+mod log_parts;
 pub mod logs;
 pub mod recovery;
 pub mod signature;

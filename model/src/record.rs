@@ -169,6 +169,8 @@ pub enum LogMoment {
     Fault(usize),
     /// All nodes have been killed, and are started once more to be asked again.
     Durability,
+    /// Nodes are about to be started again, by a fault or by healing.
+    Starts,
 }
 
 /// How far each node's logs had got at a moment: places what a log without times says.

@@ -420,6 +420,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                 let Some(i) = self.cluster.index(&node) else {
                     return Ok(());
                 };
+                self.mark_logs(warren_model::LogMoment::Starts);
                 self.cluster.spawn_node(i)?;
                 self.queue.push_back(Seen::Spawned { node });
             }

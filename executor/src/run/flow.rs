@@ -415,6 +415,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         self.drive.enter(Phase::Heal);
         self.drive.cluster.end_machine_cuts()?;
         let dead = self.dead();
+        self.drive.mark_logs(LogMoment::Starts);
         self.drive.cluster.spawn_nodes(&dead)?;
         for i in dead {
             let name = self.drive.cluster.nodes[i].name.clone();

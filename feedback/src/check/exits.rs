@@ -6,18 +6,21 @@
 //!
 //! Why it is right: our own kills are never in the list of exits, ends by the kernel make the run void, and which ends are right is
 //! the target's to say (a ZooKeeper leader that loses its quorum shuts down; an HBase master that loses its lease must abort).
-//! Logs hold all incarnations of a node, so a rule may be met by an earlier one: that errs to the side of no alarm.
+//! A log holds all processes of a node; a rule asks what the one that ended has written ([`crate::log_parts`]).
 //! A process ends when it was started again and finds what it cannot bear: in the test where a fault reboots it, else in healing.
 //! Both are one story, so a signature does not tell them apart: else a replay in which it is some ms later shows nothing. CoFI
 //! section VI-D on exceptions that are no failures; design sections 2 and 8.
 
 use super::{CheckResult, Found};
+use crate::log_parts::of_process;
 use crate::signature::normalise;
 use regex::Regex;
 use warren_model::{Exit, FailureKind, Phase, Rules, RunProduct, Stage};
 
 /// The checker's name in failures.
 pub const EXIT: &str = "self-exit";
+/// In so many lines at the end of what a process wrote its last words are looked for.
+const CAUSE_LINES: usize = 200;
 
 enum Judged {
     Legal,
@@ -45,13 +48,14 @@ fn legal(product: &RunProduct, rules: &Rules, e: &Exit) -> Judged {
     if rules.legal_exits.is_empty() {
         return Judged::Illegal;
     }
-    let Some(log) = product.logs.get(&e.node) else {
+    let parts = of_process(product, &e.node, e.incarnation);
+    if parts.is_empty() {
         return Judged::CannotTell(format!("{} ended by itself and its log is missing", e.node));
-    };
+    }
     let mut doubt = None;
     for rule in &rules.legal_exits {
         let matches = match Regex::new(&rule.log) {
-            Ok(r) => r.is_match(log),
+            Ok(r) => parts.iter().any(|part| r.is_match(part)),
             Err(why) => {
                 doubt = Some(format!("rule `{}` of [exit] legal: {why}", rule.log));
                 continue;
@@ -80,11 +84,10 @@ fn found<'a>(product: &RunProduct, e: &Exit) -> Found<'a> {
         (Some(s), None) => format!("with status {}", spelled(s)),
         (None, None) => "with unknown status".to_owned(),
     };
-    let last = product.logs.get(&e.node).and_then(|log| {
-        log.lines()
-            .rev()
-            .take(200)
-            .find(|l| !l.trim_start().starts_with("at ") && is_cause(l))
+    let parts = of_process(product, &e.node, e.incarnation);
+    let last = parts.iter().rev().find_map(|part| {
+        let mut last = part.lines().rev().take(CAUSE_LINES);
+        last.find(|l| !l.trim_start().starts_with("at ") && is_cause(l))
     });
     let mut evidence = vec![format!(
         "{} (process {}, role {}) in phase {}",
@@ -165,7 +168,7 @@ fn signal_name(signal: i32) -> &'static str {
 mod tests {
     use super::*;
     use crate::check::testing::{Build, count, exit};
-    use warren_model::ExitRule;
+    use warren_model::{ExitRule, Incarnation, LogMark, LogMoment};
 
     fn rule(log: &str, role: &str) -> ExitRule {
         ExitRule {
@@ -261,6 +264,60 @@ mod tests {
             ..p.record.exits[0].clone()
         });
         assert_eq!(check_exits(&p, &Rules::default()).failures.len(), 1);
+    }
+
+    /// The first process ends with words of its own, and the one that is started after it says other things.
+    #[test]
+    fn an_exit_is_judged_by_what_that_process_wrote() {
+        let (first, second) = (
+            "lost quorum\njava.io.EOFException\n",
+            "java.lang.Error: x\n",
+        );
+        let of = |number: u8, rules: &[ExitRule]| {
+            let mut p = exited(None, Some(&format!("{first}{second}")));
+            let mut process = |number, spawned_ns, ended_ns| {
+                p.record.incarnations.push(Incarnation {
+                    node: "n1".into(),
+                    number,
+                    spawned_ns,
+                    ready_ns: None,
+                    ended_ns,
+                    role: None,
+                });
+            };
+            process(1, 1, Some(10));
+            process(2, 20, Some(30));
+            let marks = [(0, 0), (20, first.len())];
+            p.log_marks = marks
+                .map(|(t_ns, at)| LogMark {
+                    at: LogMoment::Starts,
+                    t_ns,
+                    offsets: [("n1".into(), vec![at])].into(),
+                })
+                .into();
+            p.record.exits[0].incarnation = number;
+            let legal_exits = rules.to_vec();
+            let rules = Rules {
+                legal_exits,
+                ..Rules::default()
+            };
+            let mut told = check_exits(&p, &rules).failures;
+            told.pop().map(|f| f.normalised)
+        };
+        let after = |cause| {
+            Some(format!(
+                "a node ended by itself with status one after {cause}"
+            ))
+        };
+        assert_eq!(of(1, &[]), after("java.io.EOFException"));
+        assert_eq!(of(2, &[]), after("java.lang.Error"));
+        let quorum = [rule("lost quorum", "")];
+        assert_eq!(of(1, &quorum), None);
+        assert_eq!(
+            of(2, &quorum),
+            after("java.lang.Error"),
+            "not its own words"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::liveness::stage;
 use super::{CheckResult, Found};
+use crate::log_parts::begins;
 use crate::logs::{lines, of_nodes};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,15 +84,6 @@ impl Span {
             until: Regex::new(&rule.until)?,
         })
     }
-}
-
-/// Where each of a node's files begins in the text of its logs, in bytes: they stand one after another.
-fn begins(product: &RunProduct, node: &NodeName) -> Vec<usize> {
-    let first = product.log_marks.first();
-    first
-        .and_then(|m| m.offsets.get(node))
-        .cloned()
-        .unwrap_or_default()
 }
 
 /// Where the lines begin that are right where they stand, in bytes. A span ends with its file.

@@ -94,6 +94,7 @@ fn name(product: &RunProduct, at: LogMoment) -> String {
     match at {
         LogMoment::Phase(p) => format!("phase {p}"),
         LogMoment::Durability => "restart of all nodes".into(),
+        LogMoment::Starts => "nodes are started again".into(),
         LogMoment::Fault(i) => {
             let fault = product.record.injected.iter().find(|x| x.index == i);
             let what =

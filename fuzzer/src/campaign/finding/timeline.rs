@@ -230,7 +230,7 @@ fn phases(product: &RunProduct) -> Vec<Row> {
                 0,
                 "==  all nodes have been killed, and are started once more: is everything still there?".into(),
             )),
-            LogMoment::Fault(_) => None,
+            LogMoment::Fault(_) | LogMoment::Starts => None,
         })
         .collect();
     if !marked.is_empty() {

@@ -1,0 +1,112 @@
+//! Which part of a node's logs one of its processes wrote: those of a node that was started again write into the files of the ones before.
+//!
+//! Called by the checkers that ask a log about one process. Pure: the executor's marks in, text out. Where they do not tell, a part is
+//! rather too large.
+
+use warren_model::{Incarnation, LogMark, NodeName, RunProduct};
+
+/// Where each of a node's files begins in the text of its logs, in bytes: they stand one after another.
+#[must_use]
+pub fn begins(product: &RunProduct, node: &NodeName) -> Vec<usize> {
+    let first = product.log_marks.first();
+    first
+        .and_then(|m| m.offsets.get(node))
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// What process `number` (from 1) of a node wrote: a part for each of its files, in their order; none where the node has no log.
+#[must_use]
+pub fn of_process<'a>(product: &'a RunProduct, node: &NodeName, number: u8) -> Vec<&'a str> {
+    let Some(log) = product.logs.get(node) else {
+        return Vec::new();
+    };
+    let begins = begins(product, node);
+    if begins.is_empty() {
+        return vec![log];
+    }
+    let process = |number: Option<u8>| -> Option<&Incarnation> {
+        let mut all = product.record.incarnations.iter();
+        all.find(|i| i.node == *node && Some(i.number) == number)
+    };
+    let (own, next) = (process(Some(number)), process(number.checked_add(1)));
+    let offsets = |mark: &'a LogMark| mark.offsets.get(node);
+    // As it was started.
+    let from = own
+        .filter(|_| number > 1)
+        .and_then(|own| last(product, |t| t <= own.spawned_ns).and_then(offsets))
+        .unwrap_or(&begins);
+    // When it had ended and the next one had not begun.
+    let ended = |t: u64| own.and_then(|own| own.ended_ns).is_none_or(|e| e <= t);
+    let to =
+        next.and_then(|next| last(product, |t| t <= next.spawned_ns && ended(t)).and_then(offsets));
+    let part = |file: usize| {
+        let end_of_file = begins.get(file + 1).copied().unwrap_or(log.len());
+        let end = to.and_then(|to| to.get(file)).copied();
+        let start = from.get(file).copied().unwrap_or(begins[file]);
+        let end = end.unwrap_or(end_of_file);
+        // Not where a mark lies within a letter.
+        log.get(start..end).unwrap_or(log)
+    };
+    (0..begins.len()).map(part).collect()
+}
+
+/// The last mark of such a time.
+fn last(product: &RunProduct, of: impl Fn(u64) -> bool) -> Option<&LogMark> {
+    product.log_marks.iter().rev().find(|m| of(m.t_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_model::{LogMoment, Phase};
+
+    /// Two files of n1, which was started three times: at 10, 30 and 50, with ends at 20 and 40.
+    fn run(marks: &[(u64, [usize; 2])]) -> RunProduct {
+        let mut product = RunProduct::default();
+        product.logs.insert("n1".into(), "aabbccXXYYZZ".into());
+        product.log_marks = marks
+            .iter()
+            .map(|(t_ns, offsets)| LogMark {
+                at: LogMoment::Phase(Phase::Test),
+                t_ns: *t_ns,
+                offsets: [("n1".into(), offsets.to_vec())].into(),
+            })
+            .collect();
+        let process = |number: u8, spawned_ns, ended_ns| Incarnation {
+            node: "n1".into(),
+            number,
+            spawned_ns,
+            ready_ns: None,
+            ended_ns,
+            role: None,
+        };
+        product.record.incarnations = vec![
+            process(1, 10, Some(20)),
+            process(2, 30, Some(40)),
+            process(3, 50, None),
+        ];
+        product
+    }
+
+    #[test]
+    fn a_process_has_what_was_written_from_its_start_to_the_next_one() {
+        let all = run(&[(5, [0, 6]), (29, [2, 8]), (49, [4, 10])]);
+        let of = |number| of_process(&all, &"n1".into(), number);
+        assert_eq!(of(1), ["aa", "XX"]);
+        assert_eq!(of(2), ["bb", "YY"]);
+        assert_eq!(of(3), ["cc", "ZZ"]);
+        assert!(of_process(&all, &"n2".into(), 1).is_empty(), "no log");
+    }
+
+    #[test]
+    fn where_marks_are_missing_a_part_is_rather_too_large() {
+        // None between the end of the first and the start of the second one; one too early.
+        let few = run(&[(5, [0, 6]), (15, [1, 7]), (45, [3, 9])]);
+        let of = |number| of_process(&few, &"n1".into(), number);
+        assert_eq!(of(1), ["aabbcc", "XXYYZZ"]);
+        assert_eq!(of(2), ["ab", "XY"], "from before its start");
+        assert_eq!(of(3), ["bcc", "YZZ"]);
+        assert_eq!(of_process(&run(&[]), &"n1".into(), 2), ["aabbccXXYYZZ"]);
+    }
+}
