@@ -304,13 +304,14 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         Ok((alive, answers))
     }
 
-    /// Roles of all living nodes just now.
+    /// Roles of all living nodes just now: what a node answers, else what its agent saw it do last.
     pub(super) fn ask_roles(&mut self) -> Result<BTreeMap<NodeName, String>, RunError> {
         let (alive, answers) = self.ask_living(Also::Nothing)?;
+        self.drive.cluster.changed_roles();
         let mut roles = BTreeMap::new();
         for (i, a) in alive.into_iter().zip(answers) {
             let node = &mut self.drive.cluster.nodes[i];
-            if let Some(role) = a.role {
+            if let Some(role) = a.role.or_else(|| node.role.clone()) {
                 node.role = Some(role.clone());
                 if let Some(last) = node.incarnations.last_mut() {
                     last.role = Some(role.clone());
