@@ -166,4 +166,8 @@ pub enum Observation {
         #[serde(default)]
         durable: bool,
     },
+    /// What is no failure, and a reader of the run is to know.
+    Note {
+        text: String,
+    },
 }

@@ -46,6 +46,8 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         "observations.jsonl",
         &mut product.broken_lines,
     );
+    let notes = notes(&product.observations);
+    product.record.warnings.extend(notes);
     product.observations.append(&mut drive.so_far.epochs);
     product.log_marks = drive
         .so_far
@@ -236,6 +238,15 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
     }
 }
 
+/// What the workload noted for a reader of the run.
+fn notes(observations: &[Observation]) -> Vec<String> {
+    let text = |o: &Observation| match o {
+        Observation::Note { text } => Some(text.clone()),
+        _ => None,
+    };
+    observations.iter().filter_map(text).collect()
+}
+
 fn workload_log(cluster: &Cluster<'_>) -> String {
     end_of(&cluster.slot.root().join("workload/stdout"), LOG_MAX)
 }
@@ -318,5 +329,20 @@ mod tests {
         assert!(matches!(&got[1], HistoryEvent::Done(d) if d.id == 1));
         assert_eq!((got.len(), broken.len()), (2, 1));
         assert!(broken[0].starts_with("history.jsonl:3"));
+    }
+
+    #[test]
+    fn notes_are_told_apart_from_what_is_judged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("observations.jsonl");
+        std::fs::write(
+            &path,
+            "{\"obs\":\"incomplete\",\"what\":\"replicas\",\"why\":\"w\"}\n{\"obs\":\"note\",\"text\":\"refused, and done\"}\n",
+        )
+        .unwrap();
+        let mut broken = Vec::new();
+        let seen: Vec<Observation> = lines(&path, "observations.jsonl", &mut broken);
+        assert_eq!(notes(&seen), ["refused, and done"]);
+        assert!(broken.is_empty() && seen.len() == 2);
     }
 }

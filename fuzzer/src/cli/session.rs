@@ -23,9 +23,10 @@ use warren_model::{FaultSequence, StartState};
 const ENDED: &str = "ended in set-up, as asked: nothing was run, nothing is kept";
 
 /// Limit of one run where no median is known: `-t`, else a minute, or five times what the target may take to serve again: a failing run is asked
-/// for that with nodes dead, healed and started again, and each time what is looked at has patience of its own.
+/// for that with nodes dead, healed and started again, and each time what is looked at has patience of its own. What the fixed steps may take
+/// after the last fault comes on top.
 fn run_limit(each: &RunArgs, target: &Target) -> Duration {
-    let least = 60_000.max(5 * clock(target, "serve_ms"));
+    let least = 60_000.max(5 * clock(target, "serve_ms")) + clock(target, "steps_ms");
     Duration::from_millis(each.limit_ms.unwrap_or(least))
 }
 
@@ -55,7 +56,8 @@ pub fn least_limits(target: &Target) -> Limits {
     let started = target.started.as_ref();
     let start = started.map_or(Duration::ZERO, |_| target.ready.timeout + AFTER_START);
     Limits {
-        run: start.max(Duration::from_millis(2 * clock(target, "serve_ms"))),
+        run: start.max(Duration::from_millis(2 * clock(target, "serve_ms")))
+            + Duration::from_millis(clock(target, "steps_ms")),
         fault_wait: match session > usual.fault_wait {
             true => session + usual.idle,
             false => Duration::ZERO,

@@ -56,6 +56,14 @@ final class HbaseConf {
         return conf;
     }
 
+    /** The same, but a call is made again until a next master answers, or the steps are given up. */
+    Configuration lasting(long adminMs) {
+        Configuration conf = of(adminMs);
+        conf.setInt("hbase.client.operation.timeout", (int) Runner.number("steps_ms", 40_000));
+        conf.setInt("hbase.client.retries.number", 50);
+        return conf;
+    }
+
     /** The same, but each call and each operation on rows may take so long. */
     Configuration patient(long adminMs, int callMs) {
         Configuration conf = of(adminMs);

@@ -72,6 +72,15 @@ final class HbaseOperations {
         }));
     }
 
+    /** Not in the history: it asks for all rows at once. */
+    boolean isEmpty(Client client, String table) throws Exception {
+        return in(client, table, open -> {
+            try (ResultScanner found = open.getScanner(new Scan())) {
+                return found.next() == null;
+            }
+        });
+    }
+
     /** Names of all versions of a row, newest first. */
     List<String> versions(Client client, String table, String row) throws Exception {
         return in(client, table, open -> {

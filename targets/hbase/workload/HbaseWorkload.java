@@ -5,11 +5,16 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.hbase.ClusterMetrics;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Admin;
+import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.Get;
 import org.apache.hadoop.hbase.client.Put;
 import org.apache.hadoop.hbase.client.Table;
@@ -41,6 +46,8 @@ public final class HbaseWorkload extends Driver {
     private static final int ROWS = 10;
     private static final int STEP_TRIES = 4;
     private static final long ADMIN_MS = 12_000;
+    /** Shorter than a session: a call that is not answered then is made again before another master leads. */
+    private static final long TRUNCATE_MS = 3_000;
     private static final long SETTLE_NS = 100_000_000L;
     final HbaseConf conf;
     final HbaseRows rows = new HbaseRows();
@@ -48,6 +55,8 @@ public final class HbaseWorkload extends Driver {
     final HbaseTables tables = new HbaseTables();
     /** What an answer of the system said wrongly: {node, what, detail}. */
     final List<Object[]> admitted = Collections.synchronizedList(new ArrayList<>());
+    /** What is no failure, and a reader may want to count. */
+    private final List<String> notes = Collections.synchronizedList(new ArrayList<>());
     private final Map<String, Traffic> traffic = new LinkedHashMap<>();
     private Runner run;
     private long served;
@@ -176,18 +185,75 @@ public final class HbaseWorkload extends Driver {
         if (mary && alice) {
             versions(runner, one);
         }
-        List<String> rowsThere = Arrays.asList("0", "7");
-        boolean done = reach(runner, one, off, () -> tables.alter(one, STEPS, off, none(), admin -> admin.disableTable(name)))
-                && reach(runner, one, plain, () -> tables.alter(one, STEPS, plain, rowsThere,
-                        admin -> admin.truncateTable(name, true)));
-        if (!done) {
+        HbaseAnswers truncated = new HbaseAnswers();
+        if (!truncate(runner, one, plain, off, truncated)) {
             return;
         }
         step(runner, one, () -> operations.scan(one, STEPS, "0"));
         step(runner, one, () -> operations.put(one, STEPS, "2", "Personal", "Bob"));
-        if (reach(runner, one, off, () -> tables.alter(one, STEPS, off, none(), admin -> admin.disableTable(name)))) {
-            reach(runner, one, null, () -> tables.delete(one, STEPS, Arrays.asList("2")));
+        HbaseAnswers disabled = new HbaseAnswers();
+        HbaseAnswers deleted = new HbaseAnswers();
+        if (disable(runner, one, off, disabled)) {
+            reach(runner, one, null, () -> deleted.add(tables.delete(one, STEPS, Arrays.asList("2"))));
         }
+        if (HbaseAnswers.wronglyRefused(truncated, disabled, deleted)) {
+            refused(runner, "delete", disabled, deleted);
+        }
+    }
+
+    private boolean disable(Runner runner, Client one, String off, HbaseAnswers disabled) {
+        TableName name = TableName.valueOf(STEPS);
+        return reach(runner, one, off, () -> disabled.add(tables.alter(one, STEPS, off, none(), admin -> admin.disableTable(name))));
+    }
+
+    /**
+     * As CrashFuzz's client: a truncate that was taken up and does not end soon is asked for again, without a look at the table. (HBASE-26370:
+     * that it is not disabled says the next master, which has finished the first one.)
+     */
+    private boolean truncate(Runner runner, Client one, String plain, String off, HbaseAnswers truncated) {
+        List<String> rowsThere = Arrays.asList("0", "7");
+        HbaseAnswers disabled = new HbaseAnswers();
+        boolean done = disable(runner, one, off, disabled) && reach(runner, one, plain, () -> {
+            Result first = truncated.add(tables.alter(one, STEPS, plain, rowsThere, admin -> truncateIn(TRUNCATE_MS)));
+            if (first.isOk() || runner.stepsOver()) {
+                return first;
+            }
+            return truncated.add(tables.alter(one, STEPS, plain, rowsThere, admin -> truncateIn(ADMIN_MS)));
+        });
+        if (HbaseAnswers.wronglyRefused(disabled, truncated)) {
+            refused(runner, "truncate", disabled, truncated);
+        }
+        if (done && HbaseAnswers.misleading(truncated)) {
+            step(runner, one, () -> {
+                if (operations.isEmpty(one, STEPS)) {
+                    notes.add("a truncate was made, and its caller was told only that the table is not disabled: " + truncated);
+                }
+                return Result.ok();
+            });
+        }
+        return done;
+    }
+
+    /** Asks until a master takes it up, the next one if need be, and then waits so long for its end. */
+    private void truncateIn(long ms) throws Exception {
+        try (Connection lasting = ConnectionFactory.createConnection(conf.lasting(ADMIN_MS)); Admin admin = lasting.getAdmin()) {
+            Future<Void> end = admin.truncateTableAsync(TableName.valueOf(STEPS), true);
+            // Its wait would last until a master answers, too.
+            FutureTask<Void> waited = new FutureTask<>(end::get);
+            Thread waiting = new Thread(waited, "truncate");
+            waiting.setDaemon(true);
+            waiting.start();
+            try {
+                waited.get(ms, TimeUnit.MILLISECONDS);
+            } finally {
+                waiting.interrupt();
+            }
+        }
+    }
+
+    private void refused(Runner runner, String what, HbaseAnswers disabled, HbaseAnswers answers) {
+        admitted.add(new Object[] {runner.nodes.get(0), what + " is refused as the table is not disabled, and it is",
+            "disable " + disabled + ", " + what + " " + answers});
     }
 
     private static List<String> none() {
@@ -389,6 +455,10 @@ public final class HbaseWorkload extends Driver {
                 out.mismatch((Node) said[0], (String) said[1], (String) said[2]);
             }
             admitted.clear();
+        }
+        synchronized (notes) {
+            notes.forEach(out::note);
+            notes.clear();
         }
         return new HbaseObserver(runner, out, this).observe();
     }

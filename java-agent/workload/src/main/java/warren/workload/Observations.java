@@ -62,6 +62,11 @@ public final class Observations {
         lines.write("obs", "refused", "node", node.name, "what", what, "why", why, "durable", mark());
     }
 
+    /** What is no failure, and a reader of the run is to know: a warning of its record. */
+    public void note(String text) {
+        lines.write("obs", "note", "text", text);
+    }
+
     /** @param what one of replicas, digests, leader, leftovers, serve, progress, durability */
     public void incomplete(String what, String why) {
         lines.write("obs", "incomplete", "what", what, "why", why);

@@ -40,6 +40,7 @@ public final class Runner {
     private final String network;
     private final long operationMs;
     private final long serveMs;
+    private final long stepsNs;
     private static final long GRACE_MS = 300;
     private final List<Client> everyone = new ArrayList<>();
     private int extras;
@@ -77,6 +78,7 @@ public final class Runner {
         long session = number("session_ms", 4000);
         operationMs = number("operation_ms", Math.max(2000, session));
         serveMs = number("serve_ms", Math.max(10_000, 2 * session + 20 * number("tick_ms", 500)));
+        stepsNs = number("steps_ms", TAIL_NS / 1_000_000) * 1_000_000;
     }
 
     /** Names of the nodes that these arguments of a workload program tell of, with their addresses, in their order. */
@@ -304,8 +306,8 @@ public final class Runner {
                 System.out.println("fixed steps ended early: " + e);
             }
         });
-        // Steps that a broken system never lets end are given up like the traffic, 3 s after the last fault.
-        while (steps.isAlive() && !stopping() && (faultFree || !tailOver(page.faultsDone()))) {
+        // Steps that a broken system never lets end are given up like the traffic: so long after the last fault as the target says.
+        while (steps.isAlive() && !stopping() && (faultFree || !over(page.faultsDone(), stepsNs))) {
             LockSupport.parkNanos(POLL_NS);
         }
         stepsOver = true;
@@ -322,7 +324,7 @@ public final class Runner {
             if (faults != 0 && tailFrom == 0) {
                 tailFrom = Math.max(faults, fixedDone);
             }
-            if (tailFrom != 0 && (tailsDone() || tailOver(faultFree ? tailFrom : faults))) {
+            if (tailFrom != 0 && (tailsDone() || over(faultFree ? tailFrom : faults, TAIL_NS))) {
                 break;
             }
             LockSupport.parkNanos(POLL_NS);
@@ -331,9 +333,9 @@ public final class Runner {
         endTraffic();
     }
 
-    /** The tail's time is up, counted from an instant (0 = not yet known). */
-    private static boolean tailOver(long from) {
-        return from != 0 && System.nanoTime() - from >= TAIL_NS;
+    /** A time is up, counted from an instant (0 = not yet known). */
+    private static boolean over(long from, long time) {
+        return from != 0 && System.nanoTime() - from >= time;
     }
 
     /** For bench: so many operations in all, spread over the clients; no fixed steps, no prober, no tail, no pacing. */

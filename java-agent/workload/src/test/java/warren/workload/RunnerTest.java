@@ -53,6 +53,9 @@ class RunnerTest {
 
     private static class FakeDriver extends Driver {
         volatile boolean hang;
+        /** The steps go on until they are given up. */
+        volatile boolean endless;
+        volatile long stepsEnded;
 
         @Override
         public int port() {
@@ -73,6 +76,10 @@ class RunnerTest {
                 throw new IllegalStateException("lost");
             });
             one.close();
+            while (endless && !run.stepsOver()) {
+                Thread.sleep(1);
+            }
+            stepsEnded = System.nanoTime();
         }
 
         @Override
@@ -196,5 +203,27 @@ class RunnerTest {
         assertTrue(ms >= 2900, "not before the tail's 3 s, but took " + ms + " ms");
         assertEquals(2, lines("history.jsonl", "\"error\":\"dropped\"").size(), "each client's operation was cut, and came back");
         command(WorkloadPage.EXIT);
+    }
+
+    @Test
+    void stepsAreGivenUpSoLongAfterTheLastFaultAsTheTargetSays() throws Exception {
+        System.setProperty("warren.steps_ms", "4500");
+        try {
+            FakeDriver driver = new FakeDriver();
+            driver.endless = true;
+            start(driver);
+            command(WorkloadPage.CONNECT);
+            page.putLong(2 * 8, WorkloadPage.GO);
+            Thread.sleep(200);
+            assertEquals(0, driver.stepsEnded, "as long as a fault is awaited they go on");
+            long last = System.nanoTime();
+            page.putLong(4 * 8, last);
+            await(WorkloadPage.GO);
+            long ms = (driver.stepsEnded - last) / 1_000_000L;
+            assertTrue(ms >= 4500, "given up after " + ms + " ms");
+            command(WorkloadPage.EXIT);
+        } finally {
+            System.clearProperty("warren.steps_ms");
+        }
     }
 }
