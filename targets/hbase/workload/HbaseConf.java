@@ -59,7 +59,7 @@ final class HbaseConf {
     /** The same, but a call is made again until a next master answers, or the steps are given up. */
     Configuration lasting(long adminMs) {
         Configuration conf = of(adminMs);
-        conf.setInt("hbase.client.operation.timeout", (int) Runner.number("steps_ms", 40_000));
+        conf.setInt("hbase.client.operation.timeout", (int) Runner.number("steps_ms", 25_000));
         conf.setInt("hbase.client.retries.number", 50);
         return conf;
     }
