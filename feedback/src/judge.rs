@@ -55,6 +55,7 @@ impl Judge {
         let patterns = (rules.fatal_log.iter().map(|v| ("[log] fatal_log", v)))
             .chain(rules.log_ignore.iter().map(|v| ("[log] ignore", v)))
             .chain(rules.legal_exits.iter().map(|r| ("[exit] legal", &r.log)))
+            .chain(rules.exit_cause.iter().map(|v| ("[exit] cause", v)))
             .chain(
                 (rules
                     .legal_log

@@ -10,6 +10,8 @@ pub struct Rules {
     pub definite: Vec<String>,
     /// Self-exits that are right.
     pub legal_exits: Vec<ExitRule>,
+    /// A regex over the line in which a process says why it ends itself; its first group is the reason.
+    pub exit_cause: Option<String>,
     /// Regexes over log lines; a match is a failure.
     pub fatal_log: Vec<String>,
     /// Where such a match is none.

@@ -212,7 +212,7 @@ pub fn load_target(
             list
         }
     };
-    let legal_exits = rules::exits(&mut top)?;
+    let exits = rules::exits(&mut top)?;
     let log = rules::log(&mut top)?;
     let mut epochs = Vec::new();
     for mut s in top.tables("epoch")? {
@@ -262,7 +262,8 @@ pub fn load_target(
         stable,
         workload,
         definite,
-        legal_exits,
+        legal_exits: exits.legal,
+        exit_cause: exits.cause,
         logs: log.files,
         fatal_log: log.fatal,
         legal_log: log.legal,

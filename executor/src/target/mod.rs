@@ -69,6 +69,8 @@ pub struct Target {
     pub workload: Workload,
     pub definite: Vec<String>,
     pub legal_exits: Vec<warren_model::ExitRule>,
+    /// The line in which a process says why it ends; its first group is the reason.
+    pub exit_cause: Option<String>,
     /// The node's own logs, relative to its folder; `{{ }}` allowed.
     pub logs: Vec<String>,
     pub fatal_log: Vec<String>,
@@ -204,6 +206,7 @@ impl Target {
         Rules {
             definite: self.definite.clone(),
             legal_exits: self.legal_exits.clone(),
+            exit_cause: self.exit_cause.clone(),
             fatal_log: self.fatal_log.clone(),
             legal_log: self.legal_log.clone(),
             log_ignore: self.log_ignore.clone(),

@@ -14,14 +14,27 @@ pub(super) struct LogSection {
     pub ignore: Vec<String>,
 }
 
-/// `[exit] legal`: self-exits that are right.
-pub(super) fn exits(top: &mut Section<'_>) -> Result<Vec<ExitRule>, TargetError> {
+/// `[exit]`.
+#[derive(Default)]
+pub(super) struct ExitSection {
+    /// Self-exits that are right.
+    pub legal: Vec<ExitRule>,
+    /// The line in which a process says why it ends.
+    pub cause: Option<String>,
+}
+
+/// `[exit]`; where there is none, each self-exit is a failure.
+pub(super) fn exits(top: &mut Section<'_>) -> Result<ExitSection, TargetError> {
+    let mut exits = ExitSection::default();
     let Some(mut s) = top.opt_table("exit")? else {
-        return Ok(Vec::new());
+        return Ok(exits);
     };
-    let mut rules = Vec::new();
+    exits.cause = s.opt_string("cause")?;
+    if let Some(cause) = &exits.cause {
+        s.check_regex("cause", cause)?;
+    }
     for mut r in s.tables("legal")? {
-        rules.push(ExitRule {
+        exits.legal.push(ExitRule {
             log: regex(&mut r, "log", "write a regex over the node's log")?,
             role: r.opt_string("role")?.unwrap_or_default(),
             why: r.string("why", "write why = \"…\": it is shown with the exit")?,
@@ -29,7 +42,7 @@ pub(super) fn exits(top: &mut Section<'_>) -> Result<Vec<ExitRule>, TargetError>
         r.end()?;
     }
     s.end()?;
-    Ok(rules)
+    Ok(exits)
 }
 
 /// `[log]`; where there is none, standard output is the log and no line is fatal.

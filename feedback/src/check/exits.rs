@@ -37,7 +37,7 @@ pub fn check_exits(product: &RunProduct, rules: &Rules) -> CheckResult {
             Judged::Legal => {}
             Judged::CannotTell(why) => result.unknown(EXIT, why),
             Judged::Illegal => {
-                result.fail_signed_as(Stage::Healed, product, found(product, e));
+                result.fail_signed_as(Stage::Healed, product, found(product, rules, e));
             }
         }
     }
@@ -77,7 +77,7 @@ fn legal(product: &RunProduct, rules: &Rules, e: &Exit) -> Judged {
     doubt.map_or(Judged::Illegal, Judged::CannotTell)
 }
 
-fn found<'a>(product: &RunProduct, e: &Exit) -> Found<'a> {
+fn found<'a>(product: &RunProduct, rules: &Rules, e: &Exit) -> Found<'a> {
     let how = match (e.status, e.signal) {
         (_, Some(s)) => format!("by signal SIG-{}", signal_name(s)),
         // The status is part of the story, so it is spelled where the normaliser does not reach.
@@ -97,6 +97,8 @@ fn found<'a>(product: &RunProduct, e: &Exit) -> Found<'a> {
         e.phase
     )];
     evidence.extend(last.map(|l| format!("last cause in its log: {}", l.trim())));
+    let said = said(&parts, rules);
+    evidence.extend(said.map(|why| format!("why, as it says: {why}")));
     let cause = last
         .and_then(|l| l.split_whitespace().find(|w| is_cause(w)))
         .map(|w| {
@@ -105,8 +107,9 @@ fn found<'a>(product: &RunProduct, e: &Exit) -> Found<'a> {
                 " after {}",
                 word.trim_matches(|c: char| !c.is_alphanumeric())
             )
-        })
-        .unwrap_or_default();
+        });
+    let why = said.map(|why| format!(" as it says: {}", normalise(why, &product.trace.nodes)));
+    let cause = why.or(cause).unwrap_or_default();
     Found {
         checker: EXIT,
         kind: FailureKind::Liveness,
@@ -120,6 +123,14 @@ fn found<'a>(product: &RunProduct, e: &Exit) -> Found<'a> {
         what: format!("a node ended by itself {how}{cause}"),
         evidence,
     }
+}
+
+/// What a process gives as its reason, the first time: what follows that is the consequence.
+fn said<'a>(parts: &[&'a str], rules: &Rules) -> Option<&'a str> {
+    let cause = Regex::new(rules.exit_cause.as_ref()?).ok()?;
+    let found = parts.iter().find_map(|part| cause.captures(part))?;
+    let reason = found.get(1).or(found.get(0))?;
+    Some(reason.as_str().trim())
 }
 
 fn is_cause(text: &str) -> bool {
@@ -318,6 +329,29 @@ mod tests {
             after("java.lang.Error"),
             "not its own words"
         );
+    }
+
+    /// A reason that the target's own words name is the story, in place of whatever exception came last.
+    #[test]
+    fn the_reason_that_a_process_gives_is_the_story() {
+        let of = |cause: Option<&str>, log: &str| {
+            let rules = Rules {
+                exit_cause: cause.map(str::to_owned),
+                ..Rules::default()
+            };
+            let told = check_exits(&exited(None, Some(log)), &rules).failures;
+            told[0].normalised.clone()
+        };
+        let log =
+            "x\nABORTING n1,16000: no log *****\nABORTING n1,17: again *****\njava.lang.Error: y\n";
+        let said = of(Some(r"ABORTING \S+: (.*) \*{5}"), log);
+        assert_eq!(
+            said,
+            "a node ended by itself with status one as it says: no log"
+        );
+        let last = "a node ended by itself with status one after java.lang.Error";
+        assert_eq!(of(None, log), last);
+        assert_eq!(of(Some("NOTHING (.*)"), log), last);
     }
 
     #[test]
