@@ -1,7 +1,7 @@
 //! Which part of a node's logs one of its processes wrote: those of a node that was started again write into the files of the ones before.
 //!
 //! Called by the checkers that ask a log about one process. Pure: the executor's marks in, text out. Where they do not tell, a part is
-//! rather too large.
+//! rather too large. In a run from a snapshot, whose first mark is set when it goes on, the logs begin there.
 
 use warren_model::{Incarnation, LogMark, NodeName, RunProduct};
 

@@ -307,7 +307,10 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     /// Roles of all living nodes just now: what a node answers, else what its agent saw it do last.
     pub(super) fn ask_roles(&mut self) -> Result<BTreeMap<NodeName, String>, RunError> {
         let (alive, answers) = self.ask_living(Also::Nothing)?;
-        self.drive.cluster.changed_roles();
+        for (i, role) in self.drive.cluster.changed_roles() {
+            let name = self.drive.cluster.nodes[i].name.clone();
+            self.drive.controller.set_role(&name, role.as_deref());
+        }
         let mut roles = BTreeMap::new();
         for (i, a) in alive.into_iter().zip(answers) {
             let node = &mut self.drive.cluster.nodes[i];

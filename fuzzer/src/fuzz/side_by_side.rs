@@ -260,7 +260,7 @@ fn fault_free(session: &Session, n: usize) -> FaultSequence {
 }
 
 /// What a fault-free run shows that only the machine's load explains: an end by itself, a lost session, a new leader, whether a client
-/// or the nodes' own points of role `lead` tell it.
+/// or the nodes' own points of role `lead` tell it (where the target names one).
 fn disturbed(product: &RunProduct, lead: &str) -> Option<String> {
     if let Some(exit) = product.record.exits.first() {
         return Some(format!("{} ended by itself", exit.node));

@@ -7,7 +7,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.hbase.ClusterMetrics;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
@@ -48,6 +49,7 @@ public final class HbaseWorkload extends Driver {
     private static final long ADMIN_MS = 12_000;
     /** Shorter than a session: a call that is not answered then is made again before another master leads. */
     private static final long TRUNCATE_MS = 3_000;
+    private static final long POLL_NS = 5_000_000L;
     private static final long SETTLE_NS = 100_000_000L;
     final HbaseConf conf;
     final HbaseRows rows = new HbaseRows();
@@ -214,11 +216,11 @@ public final class HbaseWorkload extends Driver {
         List<String> rowsThere = Arrays.asList("0", "7");
         HbaseAnswers disabled = new HbaseAnswers();
         boolean done = disable(runner, one, off, disabled) && reach(runner, one, plain, () -> {
-            Result first = truncated.add(tables.alter(one, STEPS, plain, rowsThere, admin -> truncateIn(TRUNCATE_MS)));
+            Result first = truncated.add(tables.alter(one, STEPS, plain, rowsThere, admin -> truncateIn(runner, TRUNCATE_MS)));
             if (first.isOk() || runner.stepsOver()) {
                 return first;
             }
-            return truncated.add(tables.alter(one, STEPS, plain, rowsThere, admin -> truncateIn(ADMIN_MS)));
+            return truncated.add(tables.alter(one, STEPS, plain, rowsThere, admin -> truncateIn(runner, ADMIN_MS)));
         });
         if (HbaseAnswers.wronglyRefused(disabled, truncated)) {
             refused(runner, "truncate", disabled, truncated);
@@ -234,19 +236,34 @@ public final class HbaseWorkload extends Driver {
         return done;
     }
 
-    /** Asks until a master takes it up, the next one if need be, and then waits so long for its end. */
-    private void truncateIn(long ms) throws Exception {
+    /**
+     * Asks until a master takes it up, the next one if need be, and then waits so long for its end. Given up with the steps: what asked on after
+     * them would change the table under the observer.
+     */
+    private void truncateIn(Runner runner, long ms) throws Exception {
         try (Connection lasting = ConnectionFactory.createConnection(conf.lasting(ADMIN_MS)); Admin admin = lasting.getAdmin()) {
-            Future<Void> end = admin.truncateTableAsync(TableName.valueOf(STEPS), true);
-            // Its wait would last until a master answers, too.
-            FutureTask<Void> waited = new FutureTask<>(end::get);
-            Thread waiting = new Thread(waited, "truncate");
-            waiting.setDaemon(true);
-            waiting.start();
+            AtomicLong taken = new AtomicLong();
+            FutureTask<Void> made = new FutureTask<>(() -> {
+                Future<Void> end = admin.truncateTableAsync(TableName.valueOf(STEPS), true);
+                taken.set(System.nanoTime());
+                return end.get();
+            });
+            Thread asking = new Thread(made, "truncate");
+            asking.setDaemon(true);
+            asking.start();
             try {
-                waited.get(ms, TimeUnit.MILLISECONDS);
+                while (!made.isDone()) {
+                    if (runner.stepsOver()) {
+                        throw new IOException("given up with the steps");
+                    }
+                    if (taken.get() != 0 && System.nanoTime() - taken.get() > ms * 1_000_000L) {
+                        throw new TimeoutException("taken up, and not ended after " + ms + " ms");
+                    }
+                    LockSupport.parkNanos(POLL_NS);
+                }
+                made.get();
             } finally {
-                waiting.interrupt();
+                asking.interrupt();
             }
         }
     }

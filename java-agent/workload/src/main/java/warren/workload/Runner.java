@@ -324,7 +324,9 @@ public final class Runner {
             if (faults != 0 && tailFrom == 0) {
                 tailFrom = Math.max(faults, fixedDone);
             }
-            if (tailFrom != 0 && (tailsDone() || over(faultFree ? tailFrom : faults, TAIL_NS))) {
+            // Steps that may go on for longer than a tail must leave one behind them.
+            long from = faultFree || stepsNs > TAIL_NS ? tailFrom : faults;
+            if (tailFrom != 0 && (tailsDone() || over(from, TAIL_NS))) {
                 break;
             }
             LockSupport.parkNanos(POLL_NS);
