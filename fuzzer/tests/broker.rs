@@ -5,15 +5,23 @@ use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use warren::broker::{Broker, Config};
 use warren::campaign::state::Identity;
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, below those that the kernel gives to whoever connects. None is given twice.
 fn port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    loop {
+        let port = first + NEXT.fetch_add(1, Ordering::Relaxed);
+        let at = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(at).is_ok() {
+            return at;
+        }
+    }
 }
 
 type Said = Arc<Mutex<Vec<String>>>;
