@@ -59,33 +59,17 @@ fn last(product: &RunProduct, of: impl Fn(u64) -> bool) -> Option<&LogMark> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warren_model::{LogMoment, Phase};
+    use crate::check::testing::Build;
 
-    /// Two files of n1, which was started three times: at 10, 30 and 50, with ends at 20 and 40.
+    /// Two files of n1, which was started three times: at 0, 30 and 50, with ends at 20 and 40.
     fn run(marks: &[(u64, [usize; 2])]) -> RunProduct {
-        let mut product = RunProduct::default();
-        product.logs.insert("n1".into(), "aabbccXXYYZZ".into());
-        product.log_marks = marks
+        let started = Build::new().ended("n1", 20).restarted("n1", 30);
+        let started = started.ended("n1", 40).restarted("n1", 50);
+        let marked = marks
             .iter()
-            .map(|(t_ns, offsets)| LogMark {
-                at: LogMoment::Phase(Phase::Test),
-                t_ns: *t_ns,
-                offsets: [("n1".into(), offsets.to_vec())].into(),
-            })
-            .collect();
-        let process = |number: u8, spawned_ns, ended_ns| Incarnation {
-            node: "n1".into(),
-            number,
-            spawned_ns,
-            ready_ns: None,
-            ended_ns,
-            role: None,
-        };
-        product.record.incarnations = vec![
-            process(1, 10, Some(20)),
-            process(2, 30, Some(40)),
-            process(3, 50, None),
-        ];
+            .fold(started, |run, (t, offsets)| run.marked("n1", *t, offsets));
+        let mut product = marked.product;
+        product.logs.insert("n1".into(), "aabbccXXYYZZ".into());
         product
     }
 

@@ -33,22 +33,23 @@ enum Judged {
 pub fn check_exits(product: &RunProduct, rules: &Rules) -> CheckResult {
     let mut result = CheckResult::pass();
     for e in &product.record.exits {
-        match legal(product, rules, e) {
+        let parts = of_process(product, &e.node, e.incarnation);
+        match legal(&parts, rules, e) {
             Judged::Legal => {}
             Judged::CannotTell(why) => result.unknown(EXIT, why),
             Judged::Illegal => {
-                result.fail_signed_as(Stage::Healed, product, found(product, rules, e));
+                result.fail_signed_as(Stage::Healed, product, found(product, &parts, rules, e));
             }
         }
     }
     result
 }
 
-fn legal(product: &RunProduct, rules: &Rules, e: &Exit) -> Judged {
+/// By the parts of its log that the process wrote.
+fn legal(parts: &[&str], rules: &Rules, e: &Exit) -> Judged {
     if rules.legal_exits.is_empty() {
         return Judged::Illegal;
     }
-    let parts = of_process(product, &e.node, e.incarnation);
     if parts.is_empty() {
         return Judged::CannotTell(format!("{} ended by itself and its log is missing", e.node));
     }
@@ -77,14 +78,13 @@ fn legal(product: &RunProduct, rules: &Rules, e: &Exit) -> Judged {
     doubt.map_or(Judged::Illegal, Judged::CannotTell)
 }
 
-fn found<'a>(product: &RunProduct, rules: &Rules, e: &Exit) -> Found<'a> {
+fn found<'a>(product: &RunProduct, parts: &[&str], rules: &Rules, e: &Exit) -> Found<'a> {
     let how = match (e.status, e.signal) {
         (_, Some(s)) => format!("by signal SIG-{}", signal_name(s)),
         // The status is part of the story, so it is spelled where the normaliser does not reach.
         (Some(s), None) => format!("with status {}", spelled(s)),
         (None, None) => "with unknown status".to_owned(),
     };
-    let parts = of_process(product, &e.node, e.incarnation);
     let last = parts.iter().rev().find_map(|part| {
         let mut last = part.lines().rev().take(CAUSE_LINES);
         last.find(|l| !l.trim_start().starts_with("at ") && is_cause(l))
@@ -97,7 +97,7 @@ fn found<'a>(product: &RunProduct, rules: &Rules, e: &Exit) -> Found<'a> {
         e.phase
     )];
     evidence.extend(last.map(|l| format!("last cause in its log: {}", l.trim())));
-    let said = said(&parts, rules);
+    let said = said(parts, rules);
     evidence.extend(said.map(|why| format!("why, as it says: {why}")));
     let cause = last
         .and_then(|l| l.split_whitespace().find(|w| is_cause(w)))
@@ -179,7 +179,7 @@ fn signal_name(signal: i32) -> &'static str {
 mod tests {
     use super::*;
     use crate::check::testing::{Build, count, exit};
-    use warren_model::{ExitRule, Incarnation, LogMark, LogMoment};
+    use warren_model::ExitRule;
 
     fn rule(log: &str, role: &str) -> ExitRule {
         ExitRule {
@@ -285,27 +285,11 @@ mod tests {
             "java.lang.Error: x\n",
         );
         let of = |number: u8, rules: &[ExitRule]| {
-            let mut p = exited(None, Some(&format!("{first}{second}")));
-            let mut process = |number, spawned_ns, ended_ns| {
-                p.record.incarnations.push(Incarnation {
-                    node: "n1".into(),
-                    number,
-                    spawned_ns,
-                    ready_ns: None,
-                    ended_ns,
-                    role: None,
-                });
-            };
-            process(1, 1, Some(10));
-            process(2, 20, Some(30));
-            let marks = [(0, 0), (20, first.len())];
-            p.log_marks = marks
-                .map(|(t_ns, at)| LogMark {
-                    at: LogMoment::Starts,
-                    t_ns,
-                    offsets: [("n1".into(), vec![at])].into(),
-                })
-                .into();
+            let mut build = Build::new();
+            build.product = exited(None, Some(&format!("{first}{second}")));
+            let build = build.ended("n1", 10).restarted("n1", 20);
+            let build = build.marked("n1", 0, &[0]).marked("n1", 20, &[first.len()]);
+            let mut p = build.ended("n1", 30).product;
             p.record.exits[0].incarnation = number;
             let legal_exits = rules.to_vec();
             let rules = Rules {

@@ -1,8 +1,8 @@
 //! Builders for hand-written histories and products in tests. Times are in ms for the reader and ns in the data.
 
 use warren_model::{
-    Exit, HistoryEvent, Incarnation, Interval, Kind, NodeName, Observation, OpDone, OpInvoke,
-    Outcome, Phase, Place, RunProduct, StackId, Trace, TraceEvent,
+    Exit, HistoryEvent, Incarnation, Interval, Kind, LogMark, LogMoment, NodeName, Observation,
+    OpDone, OpInvoke, Outcome, Phase, Place, RunProduct, StackId, Trace, TraceEvent,
 };
 
 /// A trace of one node that executed these stacks.
@@ -263,6 +263,24 @@ impl Build {
             ready_ns: Some(ms(t)),
             ended_ns: None,
             role: None,
+        });
+        self
+    }
+
+    /// The server's last process ended at `t` ms.
+    pub fn ended(mut self, node: &str, t: u64) -> Self {
+        let mut all = self.product.record.incarnations.iter_mut().rev();
+        let last = all.find(|i| i.node.as_str() == node).unwrap();
+        last.ended_ns = Some(ms(t));
+        self
+    }
+
+    /// So far had the server's logs got at `t` ms.
+    pub fn marked(mut self, node: &str, t: u64, offsets: &[usize]) -> Self {
+        self.product.log_marks.push(LogMark {
+            at: LogMoment::Starts,
+            t_ns: ms(t),
+            offsets: [(node.into(), offsets.to_vec())].into(),
         });
         self
     }

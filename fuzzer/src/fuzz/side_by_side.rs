@@ -170,6 +170,12 @@ where
     let mut free: Vec<usize> = (0..slots).rev().collect();
     let mut sequences: Vec<Option<FaultSequence>> = vec![None; slots];
     let (mut started, mut ended) = (r.runs(), r.runs());
+    let lead = judge
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .rules()
+        .lead_role
+        .clone();
     while ended < runs {
         if started < runs
             && !session.stopping()
@@ -215,12 +221,6 @@ where
             continue;
         }
         let record = run.record();
-        let lead = judge
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .rules()
-            .lead_role
-            .clone();
         let why =
             disturbed(run.product(), &lead).or_else(|| unusable(run.judgement(), record.timed_out));
         match why {
