@@ -1,6 +1,7 @@
 //! A failing run: is it a finding? Safety stands at once and is replayed for its rate; a liveness failure must show again in 2 of 3
 //! replays; a hang was repeated by the stage already. What stands is saved: crashes/ or hangs/, findings/<nnnnnn>/. A liveness
-//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed. A known bug (`known-bugs.toml`) is saved once, counted
+//! failure whose replays Ctrl-C cut short is saved too, and says that it is not confirmed. A replay that fails in another way is
+//! `replayed_otherwise`'s. A known bug (`known-bugs.toml`) is saved once, counted
 //! and no news, and where its lines of a log tell it, not replayed; what only has the signature of one is a finding beside it.
 //!
 //! A failing run is first written down as owed (`owe`), then decided on step by step (`decide`), each step with its record in the
@@ -102,7 +103,12 @@ where
     let known = owed.stood.as_ref().map(|s| s.0);
     let stood = session.findings.len();
     settle(session, fuzzer, executor, state, manager, &owed, &seen)?;
-    let number = known.or_else(|| session.findings.get(stood).map(|f| f.number));
+    // Its replays may have brought others.
+    let mut new = session.findings.iter().skip(stood);
+    let number = known.or_else(|| {
+        new.find(|f| f.signature == seen.failure.signature)
+            .map(|f| f.number)
+    });
     // Not one whose replays Ctrl-C or key `n` cut short.
     let whole = |n: &u64| {
         let hang = seen.failure.kind == FailureKind::Hang;
@@ -275,7 +281,8 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(
         "{} failed once and showed again in {k} of {n} replays: no finding",
         crate::campaign::finding::headline(&seen.failure)
     );
-    let folder = write_unconfirmed(session, seen, k, n)?;
+    let rate = format!("showed again in {k} of {n} replays: no finding");
+    let folder = write_unconfirmed(session, seen, (k, n), &rate)?;
     session.say(text.clone());
     session.say(format!("  story:     {}", folder.display()));
     session.find("unknown", text);
@@ -374,7 +381,7 @@ impl Session {
 }
 
 /// A finding stands: everything is written, the reproduce command is printed. `rate` = what confirmation says; none = that comes.
-fn stand(
+pub(super) fn stand(
     session: &mut Session,
     state: &mut State,
     seen: &Seen,

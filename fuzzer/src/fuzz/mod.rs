@@ -18,6 +18,7 @@ mod learnt;
 mod minimise;
 mod options;
 mod owed;
+mod replayed_otherwise;
 mod replays;
 mod saved;
 mod session;

@@ -1,13 +1,14 @@
 //! The replays of a failing run: how often does it show again?
 //!
-//! Called by confirmation, which says what follows. It decides nothing; each replay is in the journal when it ends, so that a campaign cut
-//! off in between makes those that are left.
+//! Called by confirmation, which says what follows. It decides nothing; what a replay shows beside is kept (`replayed_otherwise`). Each
+//! replay is in the journal when it ends, so that a campaign cut off in between makes those that are left.
 
 use super::State;
 use super::confirm::{REPLAYS, Replayed, outcome, to_run_again};
 use super::drive::{Drive, Observers};
 use super::options::FuzzError;
 use super::owed::Seen;
+use super::replayed_otherwise;
 use super::saved::Owed;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
@@ -129,6 +130,7 @@ where
         owed.n += 1;
         owed.k += u32::from(shown);
     }
+    replayed_otherwise::keep(session, state, run, seen)?;
     if let Some(kept) = session.owed.as_mut() {
         (kept.k, kept.n, kept.voids) = (owed.k, owed.n, owed.voids);
     }

@@ -55,21 +55,20 @@ pub(super) fn write_story(
     Ok((text.reproduce, text.minimise))
 }
 
-/// Writes the story of a liveness failure that did not show again; answers where.
+/// Writes the story of a failure that is no finding, as `rate` says after `k` of `n` replays; answers where.
 pub(super) fn write_unconfirmed(
     session: &Session,
     seen: &Seen,
-    k: u32,
-    n: u32,
+    (k, n): (u32, u32),
+    rate: &str,
 ) -> Result<PathBuf, FuzzError> {
     let folder = session
         .folder
         .unconfirmed(seen.execs, &seen.failure.signature);
     let path = folder.join(replayed(&seen.product.record));
-    let rate = format!("showed again in {k} of {n} replays: no finding");
     let text = FindingText {
         unconfirmed: true,
-        ..story(session, seen, (seen.execs, k, n), &folder, &path, &rate)
+        ..story(session, seen, (seen.execs, k, n), &folder, &path, rate)
     };
     write_finding(&folder, &text, &seen.product, &seen.judgement)?;
     session.folder.prune_unconfirmed()?;

@@ -72,3 +72,82 @@ fn another_way_to_fail_is_told_once_in_the_finding_that_stands() {
         "no other finding: {evidence}"
     );
 }
+
+/// The third fuzzed run leaves all nodes silent; of its two replays the first loses data instead, in the second a client is stuck.
+fn replays_failing_otherwise() -> Tweak {
+    Box::new(|run, _, _, product| {
+        let nodes = product.trace.nodes.clone();
+        product
+            .logs
+            .insert(nodes[0].clone(), format!("of run {run}\n"));
+        let silent = if run == 8 { nodes.len() } else { 0 };
+        for node in nodes.iter().take(silent) {
+            product.observations.push(Observation::Serve {
+                phase: Phase::Heal,
+                node: node.clone(),
+                ok: false,
+                ms: 9000,
+                error: Some("refused".into()),
+            });
+        }
+        if run == 10 {
+            product.observations.push(Observation::Progress {
+                phase: Phase::Heal,
+                client: "c1".into(),
+                ok: false,
+                ms: 9000,
+                error: Some("refused".into()),
+            });
+        }
+        if run == 9 {
+            product.observations.push(Observation::Mismatch {
+                node: nodes[0].clone(),
+                what: "digest".into(),
+                detail: "planted".into(),
+            });
+        }
+    })
+}
+
+#[test]
+fn what_a_replay_shows_instead_is_kept_with_its_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let sim = Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 8);
+    let end = fuzz(sim, o, replays_failing_otherwise());
+    let roles: Vec<_> = lines(&end.folder)
+        .iter()
+        .map(|l| l["role"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(roles[8..10], ["confirm", "confirm"], "{roles:?}");
+
+    assert_eq!(end.findings, 1);
+    assert_eq!(names(&end.folder.join("crashes")).len(), 1);
+    let finding = end.folder.join("findings/000000");
+    let sheet = Sheet::read(&finding.join("finding.json")).unwrap();
+    assert_eq!((sheet.found.k, sheet.found.n), (0, 0));
+    let log = std::fs::read_to_string(finding.join("logs/n1.log")).unwrap();
+    assert_eq!(log, "of run 9\n");
+    let evidence = std::fs::read_to_string(finding.join("evidence.txt")).unwrap();
+    assert!(evidence.contains("seen in a replay of "), "{evidence}");
+    assert!(evidence.contains("stands by its evidence"), "{evidence}");
+
+    let mut unconfirmed: Vec<_> = std::fs::read_dir(end.folder.join("unconfirmed"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    unconfirmed.sort();
+    let logs: Vec<_> = unconfirmed
+        .iter()
+        .map(|story| std::fs::read_to_string(story.join("logs/n1.log")).unwrap())
+        .collect();
+    assert_eq!(logs, ["of run 8\n", "of run 10\n"]);
+    let evidence = std::fs::read_to_string(unconfirmed[1].join("evidence.txt")).unwrap();
+    assert!(
+        evidence.contains("seen in a replay of ") && evidence.contains("no finding"),
+        "{evidence}"
+    );
+}
