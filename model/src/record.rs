@@ -115,7 +115,7 @@ pub struct RunRecord {
     pub exits: Vec<Exit>,
     /// Longest stall of the slot per phase, ms (10 ms ticker).
     pub stalls_ms: BTreeMap<Phase, u64>,
-    /// The degraded check was asked.
+    /// Degraded service was asked for, and no more nodes were gone until the answer than the target promises to bear.
     pub degraded_asked: bool,
     /// When each question of liveness ended without an answer.
     pub not_stable: Option<String>,

@@ -405,13 +405,19 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         self.drive.enter(Phase::Degraded);
         self.drive.cluster.end_cut()?;
         // With nobody dead the healed question is the same one.
-        let beyond = self.drive.controller.state().beyond
-            || self.drive.cluster.more_than_borne(|status| !lives(status));
-        if self.dead().is_empty() || beyond {
+        if self.dead().is_empty() || self.beyond() {
             return Ok(Went::On);
         }
-        self.product.record.degraded_asked = true;
-        self.command(Command::Degraded, Phase::Degraded)
+        let went = self.command(Command::Degraded, Phase::Degraded)?;
+        // A node that ended itself meanwhile is missing too: its exit is judged for itself, and the others owe no service any more.
+        self.product.record.degraded_asked = !self.beyond();
+        Ok(went)
+    }
+
+    /// More nodes are gone, or were in an outage, than the target promises to bear.
+    fn beyond(&self) -> bool {
+        self.drive.controller.state().beyond
+            || self.drive.cluster.more_than_borne(|status| !lives(status))
     }
 
     /// The dead are rebooted and the cluster becomes stable; every session that can is served.

@@ -8,7 +8,9 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hbase.MetaTableAccessor;
 import org.apache.hadoop.hbase.RegionLocations;
 import org.apache.hadoop.hbase.ServerName;
@@ -39,6 +41,8 @@ final class HbaseLayout {
     private final Map<String, RegionInfo> regions = new TreeMap<>();
     private final Map<String, ServerName> placed = new TreeMap<>();
     private final Map<TableName, TableState> states = new TreeMap<>();
+    /** What disagrees, each as {what, detail}. */
+    private final List<String[]> wrong = new ArrayList<>();
 
     HbaseLayout(Runner run, Observations out, Connection connection, Admin admin, Node master) {
         this.run = run;
@@ -48,7 +52,17 @@ final class HbaseLayout {
         this.master = master;
     }
 
+    /**
+     * Looks at all of it, and tells what disagrees only then: a look that fails on its way is made again and must not tell anything twice.
+     *
+     * @throws IOException where somebody could not be asked; nothing was told
+     */
     void observe() throws IOException {
+        look();
+        wrong.forEach(w -> out.mismatch(master, w[0], w[1]));
+    }
+
+    private void look() throws IOException {
         for (Result row : MetaTableAccessor.fullScanRegions(connection)) {
             RegionLocations locations = MetaTableAccessor.getRegionLocations(row);
             if (locations == null) {
@@ -75,7 +89,7 @@ final class HbaseLayout {
     }
 
     private void wrong(String what, String detail) {
-        out.mismatch(master, what, detail);
+        wrong.add(new String[] {what, detail});
     }
 
     private boolean enabled(TableName table) {
@@ -169,7 +183,7 @@ final class HbaseLayout {
             for (FileStatus table : list(fs, data)) {
                 String name = table.getPath().getName();
                 if (!states.containsKey(TableName.valueOf(name))) {
-                    wrong("there is a folder of a table that hbase:meta does not have", name);
+                    wrong("there is a folder of a table that hbase:meta does not have", name + ": " + below(fs, table.getPath()));
                     continue;
                 }
                 for (FileStatus region : list(fs, table.getPath())) {
@@ -190,6 +204,17 @@ final class HbaseLayout {
         } finally {
             fs.close();
         }
+    }
+
+    /** The files below a folder: rows tell of a region server that wrote there, a descriptor alone of a master. */
+    private static List<String> below(FileSystem fs, Path folder) throws IOException {
+        List<String> files = new ArrayList<>();
+        RemoteIterator<LocatedFileStatus> all = fs.listFiles(folder, true);
+        while (all.hasNext()) {
+            LocatedFileStatus file = all.next();
+            files.add(file.getPath().toUri().getPath().substring(folder.toUri().getPath().length() + 1) + " (" + file.getLen() + " bytes)");
+        }
+        return files;
     }
 
     private static FileStatus[] list(FileSystem fs, Path folder) throws IOException {

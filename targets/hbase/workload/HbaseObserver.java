@@ -70,19 +70,25 @@ final class HbaseObserver {
             }
             // A master's start stands for its epoch.
             out.leader(master, Long.toString(admin.getMaster().getStartcode()));
-            boolean whole = layout();
-            return contents() && whole;
+            long limit = Math.max(began + SETTLE_NS, System.nanoTime() + READ_NS);
+            boolean whole = layout(limit);
+            return contents(limit) && whole;
         }
     }
 
-    /** A layout that cannot be looked at is said; the rows are still read. */
-    private boolean layout() {
-        try {
-            new HbaseLayout(run, out, connection, admin, master).observe();
-            return true;
-        } catch (IOException e) {
-            out.incomplete("replicas", "layout: " + e);
-            return false;
+    /** A server that was started again may answer later than the master knows it. A layout that cannot be looked at is said; the rows are still read. */
+    private boolean layout(long limit) {
+        while (true) {
+            try {
+                new HbaseLayout(run, out, connection, admin, master).observe();
+                return true;
+            } catch (IOException e) {
+                if (System.nanoTime() - limit >= 0) {
+                    out.incomplete("replicas", "layout: " + e);
+                    return false;
+                }
+            }
+            LockSupport.parkNanos(POLL_NS);
         }
     }
 
@@ -202,8 +208,7 @@ final class HbaseObserver {
     // ---- contents
 
     /** @return whether all tables could be read; one that could not ends it, as the round can be compared no more */
-    private boolean contents() throws Exception {
-        long limit = Math.max(began + SETTLE_NS, System.nanoTime() + READ_NS);
+    private boolean contents(long limit) throws Exception {
         for (String table : new TreeSet<>(workload.tables.names())) {
             String[] state = new String[1];
             if (!patient(table, limit, by -> state[0] = HbaseTables.seen(by, admin, table))) {
