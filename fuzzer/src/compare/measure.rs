@@ -2,7 +2,7 @@
 //! ended. Pure but for [`of_campaign`], which reads the two files.
 
 use super::arms::Arm;
-use super::table::{Failed, Failing, Point, Row};
+use super::table::{CPU, Failed, Failing, Point, Row};
 use crate::campaign::RunRole;
 use crate::whatsup::instance::Stats;
 use serde::Deserialize;
@@ -55,7 +55,7 @@ pub fn end_of(instance: &Path) -> Option<String> {
 /// Whether a campaign that ended so is done: it reached its budget, or nothing was left to try.
 #[must_use]
 pub fn is_done(ended: &str) -> bool {
-    ["runs", "cpu", "exhausted"].contains(&ended)
+    ["runs", CPU, "exhausted"].contains(&ended)
 }
 
 /// The row of a campaign that is done.

@@ -2,12 +2,15 @@
 //! the seed differing, interleaved in time (docs/compare.md).
 //!
 //! [`arms`] says what is compared, [`campaign`] runs one campaign as a process of its own, [`measure`] reads its files, [`table`] keeps the
-//! rows; [`outcome`] makes the figures of them with the pure [`stats`] and [`bugs`], [`report`] shows them. Here folders and order. Knows
+//! rows; [`outcome`] makes the figures of them with the pure [`stats`] and [`bugs`], also at a [`budget`] of CPU time, [`report`] shows them. Here folders and order. Knows
 //! nothing of how a strategy searches: an arm is flags of `warren fuzz`.
 
 pub mod arms;
+pub mod budget;
 pub mod bugs;
 pub mod campaign;
+mod charts;
+mod csv;
 mod grid;
 pub mod measure;
 pub mod outcome;
@@ -26,7 +29,7 @@ use arms::Arm;
 use bugs::Bugs;
 use campaign::{Campaign, Ended};
 use measure::Which;
-use outcome::Outcome;
+use report::Report;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -226,23 +229,24 @@ fn tell(args: &CompareArgs, folder: &Path, table: &Table, bugs: &Bugs) -> Result
     } else {
         against(args, labels)?
     };
-    let outcome = Outcome::of(&table.rows, bugs, against);
+    let report = Report::of(table, bugs, against);
     let command = std::fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
     let dir = folder.join("report");
     std::fs::create_dir_all(&dir)
         .map_err(|e| CliError::setup(format!("making the folder {}: {e}", dir.display())))?;
-    let files = report::files(table, bugs, &outcome, command.trim()).map_err(CliError::setup)?;
+    let files = report::files(&report, command.trim()).map_err(CliError::setup)?;
     for (name, text) in &files {
         write_whole(&dir.join(name), text.as_bytes())?;
     }
     // An earlier report may have told of more bugs; how many it draws bounds their numbers.
-    for old in (1..=report::DRAWN).map(|i| report::bug_file(i) + ".svg") {
+    let curves = (1..=charts::DRAWN).map(|i| charts::bug_file(i) + ".svg");
+    for old in curves.chain([report::EQUAL_CPU.into()]) {
         if files.iter().all(|(name, _)| *name != old) {
             // Not there, mostly.
             let _ = std::fs::remove_file(dir.join(old));
         }
     }
-    print!("{}", report::text(table, &outcome));
+    print!("{}", report::text(&report));
     println!("\ntables, CSV and curves are in {}", dir.display());
     Ok(Exit::End)
 }

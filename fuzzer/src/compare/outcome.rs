@@ -20,6 +20,8 @@ pub type Spread = (f64, f64, f64);
 pub struct Outcome {
     /// The arm that the others are held against.
     pub against: String,
+    /// How long a bug was looked for is counted in these.
+    pub over: Axis,
     pub ends: Ends,
     /// No campaign ended with what it looked for: where one does, how far each got says how late it was found, not what it covers, and nothing but
     /// bugs is compared.
@@ -54,6 +56,8 @@ pub struct ArmFigures {
 /// A figure of a campaign that arms are compared by.
 pub struct Measure {
     pub name: &'static str,
+    /// It says how a campaign ended, and so depends on its budget.
+    pub at_end: bool,
     of: fn(&Row, &Ends) -> Option<f64>,
 }
 
@@ -61,34 +65,42 @@ pub struct Measure {
 pub const MEASURES: [Measure; 8] = [
     Measure {
         name: "slots at the end",
+        at_end: true,
         of: |r, _| Some(r.curve.last()?.slots as f64),
     },
     Measure {
         name: "mean slots over tests",
+        at_end: false,
         of: |r, e| mean(r, e, Axis::Tests, slots),
     },
     Measure {
         name: "mean slots over time",
+        at_end: false,
         of: |r, e| mean(r, e, Axis::Seconds, slots),
     },
     Measure {
         name: "mean slots over CPU time",
+        at_end: false,
         of: |r, e| mean(r, e, Axis::CpuSeconds, slots),
     },
     Measure {
         name: "signatures",
+        at_end: true,
         of: |r, _| Some(r.signatures() as f64),
     },
     Measure {
         name: "states at the end",
+        at_end: true,
         of: |r, _| Some(r.curve.last()?.states? as f64),
     },
     Measure {
         name: "mean states over tests",
+        at_end: false,
         of: |r, e| mean_states(r, e, Axis::Tests),
     },
     Measure {
         name: "mean states over time",
+        at_end: false,
         of: |r, e| mean_states(r, e, Axis::Seconds),
     },
 ];
@@ -139,7 +151,8 @@ pub struct BugArm {
     /// Medians by Kaplan and Meier's estimate; none: more than half did not find it.
     pub median_tests: Option<f64>,
     pub median_seconds: Option<f64>,
-    /// Over tests.
+    pub median_cpu_seconds: Option<f64>,
+    /// Over what the outcome counts in.
     pub steps: Vec<Step>,
     /// Log-rank against the other arm: chi-squared, p, p after Holm over the arms. None, too, where a campaign of either arm ended with another
     /// bug: what was searched well ends early, and for how long this bug was looked for is then no accident.
@@ -170,9 +183,10 @@ pub fn curve(row: &Row, axis: Axis, value: fn(&Point) -> f64) -> Curve {
 }
 
 impl Outcome {
-    /// Of a table's rows. `against`: the label of an arm that is there; arms are told in the order in which they first stand there.
+    /// Of a table's rows. `against`: the label of an arm that is there; arms are told in the order in which they first stand there. `over`: what
+    /// times to a bug are counted in.
     #[must_use]
-    pub fn of(rows: &[Row], bugs: &Bugs, against: &str) -> Self {
+    pub fn of(rows: &[Row], bugs: &Bugs, against: &str, over: Axis) -> Self {
         let mut labels: Vec<&str> = Vec::new();
         for row in rows {
             if !labels.contains(&row.arm.as_str()) {
@@ -185,6 +199,7 @@ impl Outcome {
             |label: &str| -> Vec<&Row> { rows.iter().filter(|r| r.arm == label).collect() };
         Outcome {
             against: against.to_owned(),
+            over,
             ends,
             whole,
             arms: labels
@@ -199,7 +214,7 @@ impl Outcome {
             bugs: bugs
                 .names(rows)
                 .into_iter()
-                .map(|name| bug_figures(name, bugs, rows, &labels, against))
+                .map(|name| bug_figures(name, bugs, rows, &labels, against, over))
                 .collect(),
         }
     }
@@ -295,12 +310,13 @@ fn pairs(
 }
 
 /// How long each campaign of an arm was watched for a bug.
-fn watched(rows: &[&Row], bugs: &Bugs, name: &str, seconds: bool) -> Vec<Watched> {
+fn watched(rows: &[&Row], bugs: &Bugs, name: &str, over: Axis) -> Vec<Watched> {
     let of = |row: &&Row| {
         let first = bugs.first(row, name);
-        let (end, at) = match seconds {
-            true => (row.seconds, first.map(|f| f.seconds)),
-            false => (row.tests as f64, first.map(|f| f.tests)),
+        let (end, at) = match over {
+            Axis::Tests => (row.tests as f64, first.map(|f| f.tests)),
+            Axis::Seconds => (row.seconds, first.map(|f| f.seconds)),
+            Axis::CpuSeconds => (row.cpu_seconds, first.map(|f| f.cpu_seconds)),
         };
         Watched {
             time: at.unwrap_or(end),
@@ -316,6 +332,7 @@ fn bug_figures(
     rows: &[Row],
     labels: &[&str],
     against: &str,
+    over: Axis,
 ) -> BugFigures {
     let of_arm = |label: &str| -> Vec<&Row> { rows.iter().filter(|r| r.arm == label).collect() };
     let looked_on = |rows: &[&Row]| {
@@ -323,13 +340,13 @@ fn bug_figures(
         ended.all(|r| bugs.first(r, &name).is_some())
     };
     let their_rows = of_arm(against);
-    let theirs = watched(&their_rows, bugs, &name, false);
+    let theirs = watched(&their_rows, bugs, &name, over);
     let mut tested: Vec<(usize, f64, f64)> = Vec::new();
     let mut arms = Vec::new();
     for label in labels {
         let rows = of_arm(label);
-        let ours = watched(&rows, bugs, &name, false);
-        let steps = kaplan_meier(&ours);
+        let median = |axis| median_time(&kaplan_meier(&watched(&rows, bugs, &name, axis)));
+        let ours = watched(&rows, bugs, &name, over);
         if *label != against
             && looked_on(&rows)
             && looked_on(&their_rows)
@@ -341,9 +358,10 @@ fn bug_figures(
             label: (*label).to_owned(),
             found: ours.iter().filter(|w| w.event).count(),
             campaigns: ours.len(),
-            median_tests: median_time(&steps),
-            median_seconds: median_time(&kaplan_meier(&watched(&rows, bugs, &name, true))),
-            steps,
+            median_tests: median(Axis::Tests),
+            median_seconds: median(Axis::Seconds),
+            median_cpu_seconds: median(Axis::CpuSeconds),
+            steps: kaplan_meier(&ours),
             log_rank: None,
         });
     }
@@ -410,7 +428,7 @@ pub(super) mod tests {
             campaign("a", 3, 160, Some(6)),
             campaign("b", 3, 130, None),
         ];
-        let o = Outcome::of(&rows, &Bugs::default(), "a");
+        let o = Outcome::of(&rows, &Bugs::default(), "a", Axis::Tests);
         assert_eq!(
             (o.ends.tests, o.ends.seconds, o.ends.cpu_seconds),
             (10.0, 20.0, 30.0)
@@ -438,7 +456,10 @@ pub(super) mod tests {
         let (a, b) = (&bug.arms[0], &bug.arms[1]);
         assert_eq!((a.found, a.campaigns, b.found, b.campaigns), (3, 3, 1, 3));
         assert_eq!((a.median_tests, b.median_tests), (Some(4.0), None));
-        assert_eq!(a.median_seconds, Some(8.0));
+        assert_eq!(
+            (a.median_seconds, a.median_cpu_seconds),
+            (Some(8.0), Some(12.0))
+        );
         assert_eq!(a.log_rank, None);
         let (chi, p, holm) = b.log_rank.unwrap();
         assert!(chi > 3.0 && p < 0.1 && holm == p, "{chi} {p} {holm}");
@@ -452,7 +473,7 @@ pub(super) mod tests {
             rows.push(campaign("b", r, 100 + r, None));
             rows.push(campaign("c", r, 200 + r, None));
         }
-        let o = Outcome::of(&rows, &Bugs::default(), "a");
+        let o = Outcome::of(&rows, &Bugs::default(), "a", Axis::Tests);
         let p = |arm: &str| {
             let pair = o
                 .pairs
@@ -478,7 +499,7 @@ pub(super) mod tests {
             campaign("a", 2, 200, None),
             campaign("b", 1, 150, None),
         ];
-        let o = Outcome::of(&rows, &Bugs::default(), "b");
+        let o = Outcome::of(&rows, &Bugs::default(), "b", Axis::Tests);
         assert_eq!(o.pairs, []);
         assert!(
             o.arms
@@ -505,7 +526,7 @@ pub(super) mod tests {
         };
         for (first, told) in [(ended, false), (campaign("a", 1, 200, None), true)] {
             for against in ["a", "b"] {
-                let o = Outcome::of(&rows(first.clone()), &Bugs::default(), against);
+                let o = Outcome::of(&rows(first.clone()), &Bugs::default(), against, Axis::Tests);
                 let asked = o.bugs[0].arms.iter().find(|a| a.label != against).unwrap();
                 assert_eq!(asked.log_rank.is_some(), told, "{against}");
             }
@@ -518,7 +539,7 @@ pub(super) mod tests {
         short.ended = "exhausted".into();
         (short.tests, short.seconds) = (6, 12.0);
         let rows = [short, campaign("b", 1, 150, None)];
-        let o = Outcome::of(&rows, &Bugs::default(), "b");
+        let o = Outcome::of(&rows, &Bugs::default(), "b", Axis::Tests);
         assert_eq!((o.ends.tests, o.arms[0].exhausted), (10.0, 1));
         assert_eq!(Ends::of(&rows[..1]).tests, 6.0);
         assert_eq!(Ends::of(&[]).tests, 0.0);

@@ -1,17 +1,17 @@
-//! A comparison's result for people and for other tools: text, Markdown for docs/evaluation.md, CSV, curves. Pure: [`files`] makes every
-//! file's name and content, [`super`] writes them.
+//! A comparison's result for people and for other tools: text, Markdown for docs/evaluation.md, [`super::csv`] and the curves of
+//! [`super::charts`]. Pure: [`files`] makes every file's name and content, [`super`] writes them.
 
+use super::budget::at_equal_cpu;
 use super::bugs::Bugs;
+use super::charts::charts;
+use super::csv::{bugs_found, campaigns, curves, pairs_csv, standing, survival};
 use super::grid::Grid;
-use super::outcome::{Axis, ENOUGH, MEASURES, Outcome, Pair, Spread, curve, slots, states};
-use super::stats::curve::{Curve, median_curve};
-use super::table::{FOUND, Point, Row, Table};
-use crate::plot::chart::{Across, Chart, Line, svg};
+use super::outcome::{Axis, BugArm, ENOUGH, MEASURES, Measure, Outcome, Pair, Spread};
+use super::table::{FOUND, Row, Table};
+use crate::plot::chart::svg;
 
-/// Places of a median curve at most.
-const PLACES: usize = 400;
-/// Bugs that get a drawing of their own.
-pub(super) const DRAWN: usize = 20;
+/// The campaigns at equal CPU time; not in every report.
+pub(super) const EQUAL_CPU: &str = "equal-cpu.csv";
 
 /// A part of the text: what it shows, the table, and what to know for reading it.
 struct Section {
@@ -20,11 +20,37 @@ struct Section {
     note: String,
 }
 
+/// What is told.
+pub struct Report<'a> {
+    pub table: &'a Table,
+    pub bugs: &'a Bugs,
+    pub outcome: Outcome,
+    /// Its campaigns where each had used the same CPU time.
+    pub equal_cpu: Option<(Vec<Row>, Outcome)>,
+}
+
+impl<'a> Report<'a> {
+    /// Of a table; `against`: as [`Outcome::of`].
+    #[must_use]
+    pub fn of(table: &'a Table, bugs: &'a Bugs, against: &str) -> Self {
+        let equal = |rows: Vec<Row>| {
+            let outcome = Outcome::of(&rows, bugs, against, Axis::CpuSeconds);
+            (rows, outcome)
+        };
+        Report {
+            table,
+            bugs,
+            outcome: Outcome::of(&table.rows, bugs, against, Axis::Tests),
+            equal_cpu: at_equal_cpu(&table.rows).map(equal),
+        }
+    }
+}
+
 /// The report as text; without campaigns it says so.
 #[must_use]
-pub fn text(table: &Table, outcome: &Outcome) -> String {
-    let mut out = heading(table, outcome);
-    for s in sections(outcome) {
+pub fn text(report: &Report<'_>) -> String {
+    let mut out = heading(report.table, &report.outcome);
+    for s in sections(report) {
         out.push_str(&format!("\n{}\n{}", s.title, s.grid.text()));
         if !s.note.is_empty() {
             out.push_str(&format!("  {}\n", s.note));
@@ -35,9 +61,9 @@ pub fn text(table: &Table, outcome: &Outcome) -> String {
 
 /// The same for docs/evaluation.md.
 #[must_use]
-pub fn markdown(table: &Table, outcome: &Outcome, command: &str) -> String {
-    let mut out = format!("`{command}`:\n\n{}", heading(table, outcome));
-    for s in sections(outcome) {
+pub fn markdown(report: &Report<'_>, command: &str) -> String {
+    let mut out = format!("`{command}`:\n\n{}", heading(report.table, &report.outcome));
+    for s in sections(report) {
         out.push_str(&format!("\n**{}**\n\n{}", s.title, s.grid.markdown()));
         if !s.note.is_empty() {
             out.push_str(&format!("\n{}\n", s.note));
@@ -50,15 +76,16 @@ pub fn markdown(table: &Table, outcome: &Outcome, command: &str) -> String {
 ///
 /// # Errors
 /// What the drawing library says.
-pub fn files(
-    table: &Table,
-    bugs: &Bugs,
-    outcome: &Outcome,
-    command: &str,
-) -> Result<Vec<(String, String)>, String> {
+pub fn files(report: &Report<'_>, command: &str) -> Result<Vec<(String, String)>, String> {
+    let Report {
+        table,
+        bugs,
+        outcome,
+        equal_cpu,
+    } = report;
     let mut files = vec![
-        ("report.txt".to_owned(), text(table, outcome)),
-        ("report.md".into(), markdown(table, outcome, command)),
+        ("report.txt".to_owned(), text(report)),
+        ("report.md".into(), markdown(report, command)),
         ("campaigns.csv".into(), campaigns(&table.rows).csv()),
         ("curves.csv".into(), curves(&table.rows).csv()),
         (
@@ -68,6 +95,9 @@ pub fn files(
         ("survival.csv".into(), survival(outcome).csv()),
         ("pairs.csv".into(), pairs_csv(&outcome.pairs).csv()),
     ];
+    if let Some((rows, _)) = equal_cpu {
+        files.push((EQUAL_CPU.into(), standing(rows).csv()));
+    }
     for chart in charts(&table.rows, outcome) {
         files.push((format!("{}.svg", chart.file), svg(&chart)?));
     }
@@ -125,9 +155,25 @@ fn heading(table: &Table, outcome: &Outcome) -> String {
     out
 }
 
-fn sections(o: &Outcome) -> Vec<Section> {
-    let all = [arms(o), pairs(o), bugs(o)];
+fn sections(report: &Report<'_>) -> Vec<Section> {
+    let o = &report.outcome;
+    let mut all = vec![arms(o, |_| true), pairs(o, |_| true), bugs(o)];
+    if let Some((_, equal)) = &report.equal_cpu {
+        // Means over CPU time are above: they are taken up to there already.
+        let own = [arms(equal, at_end), pairs(equal, at_end), bugs(equal)];
+        all.extend(own.map(|s| Section {
+            title: format!(
+                "At {:.0} CPU s, which each campaign used. {}",
+                equal.ends.cpu_seconds, s.title
+            ),
+            ..s
+        }));
+    }
     all.into_iter().filter(|s| !s.grid.is_empty()).collect()
+}
+
+fn at_end(measure: &Measure) -> bool {
+    measure.at_end
 }
 
 /// Median, and what lies around it where there is more than one value.
@@ -139,15 +185,16 @@ fn spread(s: Option<Spread>, digits: usize) -> String {
     }
 }
 
-/// Which measures some arm tells.
-fn told(o: &Outcome) -> Vec<usize> {
+/// Which measures, of those asked for, some arm tells.
+fn told(o: &Outcome, asked: fn(&Measure) -> bool) -> Vec<usize> {
     (0..MEASURES.len())
+        .filter(|m| asked(&MEASURES[*m]))
         .filter(|m| o.arms.iter().any(|a| a.measures[*m].is_some()))
         .collect()
 }
 
-fn arms(o: &Outcome) -> Section {
-    let told = told(o);
+fn arms(o: &Outcome, asked: fn(&Measure) -> bool) -> Section {
+    let told = told(o, asked);
     let mut head = vec!["arm", "n", "tests", "seconds", "CPU s"];
     head.extend(told.iter().map(|m| MEASURES[*m].name));
     let mut grid = Grid::new(&head);
@@ -162,13 +209,17 @@ fn arms(o: &Outcome) -> Section {
         row.extend(told.iter().map(|m| spread(a.measures[*m], 0)));
         grid.row(row);
     }
+    let means = told.iter().any(|m| !MEASURES[*m].at_end);
     Section {
         title: "Arms: median (smallest..largest) of a campaign".into(),
         grid,
-        note: format!(
-            "Means are areas under the curve over its length: {:.0} tests, {:.0} s, {:.0} CPU s, as far as every campaign reached.",
-            o.ends.tests, o.ends.seconds, o.ends.cpu_seconds
-        ),
+        note: match means {
+            true => format!(
+                "Means are areas under the curve over its length: {:.0} tests, {:.0} s, {:.0} CPU s, as far as every campaign reached.",
+                o.ends.tests, o.ends.seconds, o.ends.cpu_seconds
+            ),
+            false => String::new(),
+        },
     }
 }
 
@@ -185,7 +236,7 @@ fn interval(i: Option<(f64, f64)>) -> String {
     i.map_or_else(|| "n too small".into(), |(l, h)| format!("{l:.2}..{h:.2}"))
 }
 
-fn pairs(o: &Outcome) -> Section {
+fn pairs(o: &Outcome, asked: fn(&Measure) -> bool) -> Section {
     let mut grid = Grid::new(&[
         "arm",
         "by",
@@ -194,7 +245,8 @@ fn pairs(o: &Outcome) -> Section {
         "Mann-Whitney p",
         "after Holm",
     ]);
-    for pair in &o.pairs {
+    let asked = |pair: &&Pair| (MEASURES.iter()).any(|m| m.name == pair.measure && asked(m));
+    for pair in o.pairs.iter().filter(asked) {
         let (p, holm) = match pair.p {
             Some((p, holm)) => (p_text(p), p_text(holm)),
             None => ("n too small".into(), "-".into()),
@@ -218,15 +270,26 @@ fn pairs(o: &Outcome) -> Section {
 }
 
 fn bugs(o: &Outcome) -> Section {
-    let mut grid = Grid::new(&[
-        "bug",
-        "arm",
-        "found",
-        "median tests",
-        "median seconds",
-        "log-rank p",
-        "after Holm",
-    ]);
+    let counted = match o.over {
+        Axis::Tests => "tests",
+        Axis::Seconds => "seconds",
+        Axis::CpuSeconds => "CPU s",
+    };
+    type Median = fn(&BugArm) -> Option<f64>;
+    let medians: [(&str, Median); 3] = [
+        ("tests", |a| a.median_tests),
+        ("seconds", |a| a.median_seconds),
+        ("CPU s", |a| a.median_cpu_seconds),
+    ];
+    // Where campaigns ended at equal CPU time, how many tests they were watched for is no accident.
+    let medians: Vec<_> = (medians.into_iter())
+        .filter(|(name, _)| o.over == Axis::Tests || *name == counted)
+        .collect();
+    let names: Vec<String> = medians.iter().map(|(n, _)| format!("median {n}")).collect();
+    let mut head = vec!["bug", "arm", "found"];
+    head.extend(names.iter().map(String::as_str));
+    head.extend(["log-rank p", "after Holm"]);
+    let mut grid = Grid::new(&head);
     let number = |v: Option<f64>| v.map_or_else(|| "-".into(), |v| format!("{v:.0}"));
     for bug in &o.bugs {
         for (i, arm) in bug.arms.iter().enumerate() {
@@ -238,22 +301,21 @@ fn bugs(o: &Outcome) -> Section {
             } else {
                 String::new()
             };
-            grid.row(vec![
+            let mut row = vec![
                 name,
                 arm.label.clone(),
                 format!("{} of {}", arm.found, arm.campaigns),
-                number(arm.median_tests),
-                number(arm.median_seconds),
-                p,
-                holm,
-            ]);
+            ];
+            row.extend(medians.iter().map(|(_, of)| number(of(arm))));
+            row.extend([p, holm]);
+            grid.row(row);
         }
     }
     Section {
-        title: "Bugs: tests to the first show".into(),
+        title: format!("Bugs: {counted} to the first show"),
         grid,
         note: format!(
-            "Medians by Kaplan and Meier (-: more than half of the campaigns ended without it); log-rank against {}.{}",
+            "Medians by Kaplan and Meier (-: more than half of the campaigns ended without it); log-rank of {counted} against {}.{}",
             o.against,
             if o.arms.iter().any(|a| a.campaigns < ENOUGH) {
                 " With so few campaigns its p is rough."
@@ -262,238 +324,6 @@ fn bugs(o: &Outcome) -> Section {
             }
         ),
     }
-}
-
-fn campaigns(rows: &[Row]) -> Grid {
-    let mut grid = Grid::new(&[
-        "arm",
-        "strategy",
-        "without",
-        "repeat",
-        "seed",
-        "ended",
-        "starts",
-        "tests",
-        "runs",
-        "seconds",
-        "cpu_seconds",
-        "learning_runs",
-        "learning_seconds",
-        "learning_cpu_seconds",
-        "slots",
-        "states",
-        "signatures",
-        "void_runs",
-        "unknown_runs",
-        "build",
-        "finished",
-    ]);
-    for r in rows {
-        let last = r.curve.last().copied().unwrap_or_default();
-        grid.row(vec![
-            r.arm.clone(),
-            r.strategy.clone(),
-            r.without.join("+"),
-            r.repeat.to_string(),
-            r.seed.to_string(),
-            r.ended.clone(),
-            r.starts.to_string(),
-            r.tests.to_string(),
-            r.runs.to_string(),
-            r.seconds.to_string(),
-            r.cpu_seconds.to_string(),
-            r.learning_runs.to_string(),
-            r.learning_seconds.to_string(),
-            r.learning_cpu_seconds.to_string(),
-            last.slots.to_string(),
-            states_text(&last),
-            r.signatures().to_string(),
-            r.void_runs.to_string(),
-            r.unknown_runs.to_string(),
-            r.build.clone(),
-            r.finished.to_string(),
-        ]);
-    }
-    grid
-}
-
-fn states_text(p: &Point) -> String {
-    p.states.map_or_else(String::new, |s| s.to_string())
-}
-
-fn curves(rows: &[Row]) -> Grid {
-    let mut grid = Grid::new(&[
-        "arm",
-        "repeat",
-        "tests",
-        "seconds",
-        "cpu_seconds",
-        "slots",
-        "signatures",
-        "states",
-    ]);
-    for r in rows {
-        for p in &r.curve {
-            grid.row(vec![
-                r.arm.clone(),
-                r.repeat.to_string(),
-                p.tests.to_string(),
-                p.seconds.to_string(),
-                p.cpu_seconds.to_string(),
-                p.slots.to_string(),
-                p.findings.to_string(),
-                states_text(p),
-            ]);
-        }
-    }
-    grid
-}
-
-fn bugs_found(rows: &[Row], bugs: &Bugs, o: &Outcome) -> Grid {
-    let mut grid = Grid::new(&[
-        "bug",
-        "arm",
-        "repeat",
-        "found",
-        "tests",
-        "seconds",
-        "cpu_seconds",
-    ]);
-    for bug in &o.bugs {
-        for r in rows {
-            let first = bugs.first(r, &bug.name);
-            let (tests, seconds, cpu) = first
-                .map_or((r.tests as f64, r.seconds, r.cpu_seconds), |f| {
-                    (f.tests, f.seconds, f.cpu_seconds)
-                });
-            grid.row(vec![
-                bug.name.clone(),
-                r.arm.clone(),
-                r.repeat.to_string(),
-                u8::from(first.is_some()).to_string(),
-                tests.to_string(),
-                seconds.to_string(),
-                cpu.to_string(),
-            ]);
-        }
-    }
-    grid
-}
-
-fn survival(o: &Outcome) -> Grid {
-    let mut grid = Grid::new(&["bug", "arm", "tests", "without", "at_risk", "found_now"]);
-    for bug in &o.bugs {
-        for arm in &bug.arms {
-            for s in &arm.steps {
-                grid.row(vec![
-                    bug.name.clone(),
-                    arm.label.clone(),
-                    s.time.to_string(),
-                    format!("{:.4}", s.without),
-                    s.at_risk.to_string(),
-                    s.events.to_string(),
-                ]);
-            }
-        }
-    }
-    grid
-}
-
-fn pairs_csv(pairs: &[Pair]) -> Grid {
-    let mut grid = Grid::new(&["arm", "by", "a12", "low", "high", "p", "p_holm"]);
-    let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
-    for p in pairs {
-        grid.row(vec![
-            p.arm.clone(),
-            p.measure.into(),
-            p.a12.to_string(),
-            number(p.interval.map(|i| i.0)),
-            number(p.interval.map(|i| i.1)),
-            number(p.p.map(|p| p.0)),
-            number(p.p.map(|p| p.1)),
-        ]);
-    }
-    grid
-}
-
-/// The median curve of each arm.
-fn medians(rows: &[Row], o: &Outcome, axis: Axis, value: fn(&Point) -> f64) -> Vec<Line> {
-    let end = o.ends.along(axis);
-    let line = |label: &String| {
-        let of_arm = rows.iter().filter(|r| r.arm == *label);
-        let all: Vec<Curve> = of_arm.map(|r| curve(r, axis, value)).collect();
-        Line {
-            name: label.clone(),
-            points: median_curve(&all, end, PLACES),
-        }
-    };
-    o.arms.iter().map(|a| line(&a.label)).collect()
-}
-
-fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
-    let coverage = |file: &str, axis, across| Chart {
-        file: file.into(),
-        title: "Coverage: slots set by any run, median of the campaigns".into(),
-        across,
-        lines: medians(rows, o, axis, slots),
-        steps: false,
-    };
-    let mut charts = Vec::new();
-    if o.whole {
-        charts.extend([
-            coverage("coverage-tests", Axis::Tests, Across::Count("tests")),
-            coverage(
-                "coverage-seconds",
-                Axis::Seconds,
-                Across::Seconds("fuzzing"),
-            ),
-            coverage(
-                "coverage-cpu",
-                Axis::CpuSeconds,
-                Across::Seconds("CPU time"),
-            ),
-        ]);
-    }
-    if o.whole
-        && rows
-            .iter()
-            .any(|r| r.curve.iter().any(|p| p.states.is_some()))
-    {
-        let novelty = |file: &str, axis, across| Chart {
-            title: "State novelty: slots set by any run, median of the campaigns".into(),
-            lines: medians(rows, o, axis, states),
-            ..coverage(file, axis, across)
-        };
-        charts.extend([
-            novelty("states-tests", Axis::Tests, Across::Count("tests")),
-            novelty("states-seconds", Axis::Seconds, Across::Seconds("fuzzing")),
-        ]);
-    }
-    for (i, bug) in o.bugs.iter().take(DRAWN).enumerate() {
-        let line = |arm: &super::outcome::BugArm| {
-            let mut points = vec![(0.0, 0.0)];
-            points.extend(arm.steps.iter().map(|s| (s.time, 1.0 - s.without)));
-            let (last, share) = points.last().copied().unwrap_or_default();
-            points.push((o.ends.tests.max(last), share));
-            Line {
-                name: format!("{} ({} of {})", arm.label, arm.found, arm.campaigns),
-                points,
-            }
-        };
-        charts.push(Chart {
-            file: bug_file(i + 1),
-            title: format!("Share of campaigns that found {} (Kaplan-Meier)", bug.name),
-            across: Across::Count("tests"),
-            lines: bug.arms.iter().map(line).collect(),
-            steps: true,
-        });
-    }
-    charts
-}
-
-/// The curves of the bug of this number, counted from 1, without an ending.
-pub(super) fn bug_file(number: usize) -> String {
-    format!("bug-{number}")
 }
 
 #[cfg(test)]
@@ -528,8 +358,8 @@ mod tests {
         rows[3].starts = 2;
         let table = table(rows);
         let bugs = Bugs::default();
-        let o = Outcome::of(&table.rows, &bugs, "a");
-        let text = text(&table, &o);
+        let report = Report::of(&table, &bugs, "a");
+        let text = text(&report);
         for part in [
             "canary 1: 4 campaigns of 10 runs each (a 2, b 2); options of fuzz: none",
             "2 different builds",
@@ -544,7 +374,7 @@ mod tests {
             assert!(text.contains(part), "no `{part}` in\n{text}");
         }
         assert!(!text.contains("states"), "{text}");
-        let files = files(&table, &bugs, &o, "warren compare canary").unwrap();
+        let files = files(&report, "warren compare canary").unwrap();
         let file = |name: &str| {
             let found = files.iter().find(|f| f.0 == name);
             &found.unwrap_or_else(|| panic!("no {name}")).1
@@ -574,18 +404,57 @@ mod tests {
             row.curve.iter_mut().for_each(|p| p.states = Some(7));
         }
         let table = table(rows);
-        let o = Outcome::of(&table.rows, &Bugs::default(), "a");
-        assert!(text(&table, &o).contains("states at the end"));
-        let files = files(&table, &Bugs::default(), &o, "").unwrap();
+        let bugs = Bugs::default();
+        let report = Report::of(&table, &bugs, "a");
+        assert!(text(&report).contains("states at the end"));
+        let files = files(&report, "").unwrap();
         assert!(files.iter().any(|f| f.0 == "states-tests.svg"));
     }
 
     #[test]
     fn a_table_without_campaigns_is_no_error() {
         let table = table(Vec::new());
-        let o = Outcome::of(&[], &Bugs::default(), "a");
-        assert!(text(&table, &o).contains("0 campaigns of 10 runs each (none yet)"));
-        assert!(files(&table, &Bugs::default(), &o, "").is_ok());
+        let bugs = Bugs::default();
+        let report = Report::of(&table, &bugs, "a");
+        assert!(text(&report).contains("0 campaigns of 10 runs each (none yet)"));
+        assert!(files(&report, "").is_ok());
+    }
+
+    /// By tests b finds as early as a; by CPU time it has had no chance yet.
+    #[test]
+    fn a_budget_of_tests_is_told_at_equal_cpu_time_too() {
+        let cheap = |repeat| {
+            let mut row = campaign("a", repeat, 200, Some(6));
+            row.curve.iter_mut().for_each(|p| p.cpu_seconds /= 3.0);
+            row.failing[0].cpu_seconds /= 3.0;
+            row.cpu_seconds /= 3.0;
+            row
+        };
+        let rows = vec![
+            cheap(1),
+            cheap(2),
+            campaign("b", 1, 200, Some(6)),
+            campaign("b", 2, 200, Some(6)),
+        ];
+        let table = table(rows);
+        let bugs = Bugs::default();
+        let report = Report::of(&table, &bugs, "b");
+        let text = text(&report);
+        let (all, equal) = text
+            .split_once("At 10 CPU s, which each campaign used. Arms")
+            .unwrap_or_else(|| panic!("not told:\n{text}"));
+        assert_eq!(all.matches("2 of 2").count(), 2, "{all}");
+        assert!(equal.contains("Bugs: CPU s to the first show"), "{equal}");
+        assert!(
+            equal.contains("2 of 2") && equal.contains("0 of 2"),
+            "{equal}"
+        );
+        for other in ["mean slots", "median tests", "median seconds"] {
+            assert!(!equal.contains(other), "{equal}");
+        }
+        let files = files(&report, "").unwrap();
+        let (_, csv) = files.iter().find(|f| f.0 == "equal-cpu.csv").unwrap();
+        assert!(csv.contains("b,1,1,cpu,3,6.667,10.000,100,,0\n"), "{csv}");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// How a campaign ended that was to end when it had shown a bug.
 pub const FOUND: &str = "found";
+/// How one ended at its budget of CPU time.
+pub const CPU: &str = "cpu";
 /// Of head and rows.
 pub const TABLE_VERSION: u32 = 1;
 
@@ -39,7 +41,7 @@ pub struct Row {
     pub build: String,
     /// Unix seconds of its end.
     pub finished: u64,
-    /// `runs`, `cpu` (its budget), `exhausted`, or [`FOUND`].
+    /// `runs` or [`CPU`] (its budget), `exhausted`, or [`FOUND`].
     pub ended: String,
     /// Processes that worked on it: one, and one more each time it was cut off.
     pub starts: u64,

@@ -1,0 +1,93 @@
+//! A comparison's curves: coverage, state novelty and bugs over tests, time and CPU time. Called by [`super::report`], which writes them beside
+//! its tables. Pure; how a curve is drawn is [`crate::plot`]'s.
+
+use super::outcome::{Axis, BugArm, Outcome, curve, slots, states};
+use super::stats::curve::{Curve, median_curve};
+use super::table::{Point, Row};
+use crate::plot::chart::{Across, Chart, Line};
+
+/// Places of a median curve at most.
+const PLACES: usize = 400;
+/// Bugs that get a drawing of their own.
+pub(super) const DRAWN: usize = 20;
+
+/// The median curve of each arm.
+fn medians(rows: &[Row], o: &Outcome, axis: Axis, value: fn(&Point) -> f64) -> Vec<Line> {
+    let end = o.ends.along(axis);
+    let line = |label: &String| {
+        let of_arm = rows.iter().filter(|r| r.arm == *label);
+        let all: Vec<Curve> = of_arm.map(|r| curve(r, axis, value)).collect();
+        Line {
+            name: label.clone(),
+            points: median_curve(&all, end, PLACES),
+        }
+    };
+    o.arms.iter().map(|a| line(&a.label)).collect()
+}
+
+/// All of them.
+pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
+    let coverage = |file: &str, axis, across| Chart {
+        file: file.into(),
+        title: "Coverage: slots set by any run, median of the campaigns".into(),
+        across,
+        lines: medians(rows, o, axis, slots),
+        steps: false,
+    };
+    let mut charts = Vec::new();
+    if o.whole {
+        charts.extend([
+            coverage("coverage-tests", Axis::Tests, Across::Count("tests")),
+            coverage(
+                "coverage-seconds",
+                Axis::Seconds,
+                Across::Seconds("fuzzing"),
+            ),
+            coverage(
+                "coverage-cpu",
+                Axis::CpuSeconds,
+                Across::Seconds("CPU time"),
+            ),
+        ]);
+    }
+    if o.whole
+        && rows
+            .iter()
+            .any(|r| r.curve.iter().any(|p| p.states.is_some()))
+    {
+        let novelty = |file: &str, axis, across| Chart {
+            title: "State novelty: slots set by any run, median of the campaigns".into(),
+            lines: medians(rows, o, axis, states),
+            ..coverage(file, axis, across)
+        };
+        charts.extend([
+            novelty("states-tests", Axis::Tests, Across::Count("tests")),
+            novelty("states-seconds", Axis::Seconds, Across::Seconds("fuzzing")),
+        ]);
+    }
+    for (i, bug) in o.bugs.iter().take(DRAWN).enumerate() {
+        let line = |arm: &BugArm| {
+            let mut points = vec![(0.0, 0.0)];
+            points.extend(arm.steps.iter().map(|s| (s.time, 1.0 - s.without)));
+            let (last, share) = points.last().copied().unwrap_or_default();
+            points.push((o.ends.tests.max(last), share));
+            Line {
+                name: format!("{} ({} of {})", arm.label, arm.found, arm.campaigns),
+                points,
+            }
+        };
+        charts.push(Chart {
+            file: bug_file(i + 1),
+            title: format!("Share of campaigns that found {} (Kaplan-Meier)", bug.name),
+            across: Across::Count("tests"),
+            lines: bug.arms.iter().map(line).collect(),
+            steps: true,
+        });
+    }
+    charts
+}
+
+/// The curves of the bug of this number, counted from 1, without an ending.
+pub(super) fn bug_file(number: usize) -> String {
+    format!("bug-{number}")
+}
