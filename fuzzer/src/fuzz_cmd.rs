@@ -89,7 +89,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
         Err(_) => root.join("fuzzer_stats").exists(),
     };
     if !kept {
-        discard(&root);
+        Folder::give_back(&root);
     }
     let end = ended.map_err(CliError::from)?;
     if kept {
@@ -249,31 +249,6 @@ pub fn identity_of(target: &Target) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Takes away what a campaign that never fuzzed has made, so that its folder can be used again. Files of others stay.
-fn discard(root: &Path) {
-    for file in [
-        "cmdline",
-        "runs.jsonl",
-        "plot_data",
-        "fuzzer_stats",
-        "sync.jsonl",
-        "is_main_node",
-        "lock",
-    ] {
-        let _ = std::fs::remove_file(root.join(file));
-    }
-    for folder in [
-        "state", "queue", "crashes", "hangs", "runs", "findings", "coverage",
-    ] {
-        let _ = std::fs::remove_dir_all(root.join(folder));
-    }
-    // Only when they are empty now.
-    let _ = std::fs::remove_dir(root);
-    if let Some(out) = root.parent() {
-        let _ = std::fs::remove_dir(out);
-    }
-}
-
 /// AFL's habit: an end is an end, also with findings; `--exit-on-bug` tells them by the code.
 fn exit(reason: EndReason) -> Exit {
     match reason {
@@ -390,21 +365,6 @@ mod tests {
                 "{input:?} {auto} {there}"
             );
         }
-    }
-
-    #[test]
-    fn a_campaign_that_never_fuzzed_leaves_only_what_was_there_before() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("out/default");
-        std::fs::create_dir_all(root.join("queue")).unwrap();
-        std::fs::write(root.join("cmdline"), "x").unwrap();
-        std::fs::write(root.join("notes.txt"), "mine").unwrap();
-        discard(&root);
-        let left: Vec<_> = std::fs::read_dir(&root).unwrap().flatten().collect();
-        assert_eq!(left.len(), 1);
-        std::fs::remove_file(root.join("notes.txt")).unwrap();
-        discard(&root);
-        assert!(!dir.path().join("out").exists());
     }
 
     #[test]

@@ -177,7 +177,19 @@ fn an_unknown_target_names_the_known_ones() {
 fn a_folder_that_holds_a_campaign_is_refused_before_set_up() {
     let dir = tempfile::tempdir().unwrap();
     let instance = dir.path().join("default");
-    std::fs::create_dir_all(instance.join("queue")).unwrap();
+    // Results alone, of which the rest was removed by hand.
+    std::fs::create_dir_all(instance.join("crashes")).unwrap();
+    std::fs::write(instance.join("crashes/id:000000"), "a month's work").unwrap();
+    let (code, _, err) = said(&warren(&[
+        "fuzz",
+        "canary",
+        "-o",
+        dir.path().to_str().unwrap(),
+        "--java",
+        "/nonexistent",
+    ]));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("(crashes is there)"), "{err}");
     std::fs::write(instance.join("fuzzer_stats"), "start_time : 1\n").unwrap();
     let (code, _, err) = said(&warren(&[
         "fuzz",

@@ -30,7 +30,7 @@ mod lock;
 pub mod tidy;
 
 pub use identity::Identity;
-pub use lock::Lock;
+pub use lock::{LOCK, Lock};
 
 use super::folder::io;
 use crate::fuzz::FuzzError;

@@ -1,7 +1,7 @@
 //! Brings the files of a campaign in line with its state after a kill: what was written for the run in progress is removed, what
 //! does not belong there is put aside. Called once, at resume. Never removes a file of queue/, crashes/, hangs/ or findings/.
 
-use crate::campaign::folder::{OTHERWISE, UNCONFIRMED, io, write_whole};
+use crate::campaign::folder::{OTHERWISE, UNCONFIRMED, io, is_temporary, write_whole};
 use crate::campaign::{EntryName, StoredRun};
 use crate::fuzz::FuzzError;
 use std::collections::BTreeSet;
@@ -75,12 +75,10 @@ fn remove(path: &Path) -> Result<(), FuzzError> {
     }
 }
 
-/// Files that were being written, to be renamed: `.<name>.<pid>.<n>`, `.checkpoint.<pid>`.
+/// Files that were being written, to be renamed.
 fn temporaries(folder: &Path) -> Result<(), FuzzError> {
     for name in names(folder)? {
-        let number = name.rsplit('.').next().unwrap_or("");
-        let ours = name.starts_with('.') && !number.is_empty();
-        if ours && number.bytes().all(|b| b.is_ascii_digit()) && folder.join(&name).is_file() {
+        if is_temporary(&name) && folder.join(&name).is_file() {
             remove(&folder.join(name))?;
         }
     }
