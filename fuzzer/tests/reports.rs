@@ -146,11 +146,11 @@ fn whatsup_on_a_stored_campaign() {
             ">>> default (canary, ",
             "dead or on another machine",
             ">>> learning <<<",
-            "no figures yet",
+            "no figures: it ended before",
             "000000 cbbdadd6 safety replicas 1/3",
             "Instances alive : 0\n",
             "Dead or remote : 1\n",
-            "Without figures yet : 1\n",
+            "Without figures : 1\n",
         ],
     );
     let (code, short, _) = warren(&["whatsup", "-s", sample("campaign").to_str().unwrap()]);
