@@ -139,13 +139,17 @@ fn aside(root: &Path, sub: &str, known: u64, notes: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-/// Lines of the run in progress go, and a torn one; time never runs back in a plot.
+/// Lines of the run in progress go, a torn one and what is none; time never runs back in a plot.
 fn plot(path: &Path, run_time_ms: u64) -> Result<(), FuzzError> {
     if !path.is_file() {
         return Ok(());
     }
-    let text = fs::read_to_string(path).map_err(io("reading", path))?;
-    let belongs = |line: &&str| {
+    let bytes = fs::read(path).map_err(io("reading", path))?;
+    // Of what a power cut or a full disk made of it only the figures are wanted.
+    let belongs = |line: &&[u8]| {
+        let Ok(line) = std::str::from_utf8(line) else {
+            return false;
+        };
         let time = line
             .split(',')
             .next()
@@ -153,11 +157,16 @@ fn plot(path: &Path, run_time_ms: u64) -> Result<(), FuzzError> {
         line.ends_with('\n')
             && (line.starts_with('#') || time.is_some_and(|t| t <= run_time_ms.div_ceil(1000)))
     };
-    let kept: String = text.split_inclusive('\n').filter(belongs).collect();
-    if kept == text {
+    let kept: Vec<u8> = bytes
+        .split_inclusive(|b| *b == b'\n')
+        .filter(belongs)
+        .flatten()
+        .copied()
+        .collect();
+    if kept == bytes {
         Ok(())
     } else {
-        write_whole(path, kept.as_bytes())
+        write_whole(path, &kept)
     }
 }
 
@@ -201,7 +210,8 @@ mod tests {
         for name in kept.iter().chain(&gone).chain([&strange]) {
             fs::write(root.join(name), "x").unwrap();
         }
-        fs::write(root.join("plot_data"), "# head\n3, 0\n4, 0\n9, 0\n4").unwrap();
+        let plot = b"# head\n3, 0\n\0\0\n4, 0\n4, \xff\xfe\n9, 0\n4\xff";
+        fs::write(root.join("plot_data"), plot).unwrap();
         let expected = Expected {
             kept: 2,
             parked: BTreeSet::from([1]),
