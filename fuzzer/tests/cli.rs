@@ -453,3 +453,32 @@ fn slot_init_by_hand_is_refused_with_a_reason() {
     assert_ne!(code, Some(0));
     assert!(err.contains("started by warren itself"), "{err}");
 }
+
+/// With a JDK that is none: had set-up begun, the exit code would be 1.
+#[test]
+fn tmin_asks_for_a_place_and_a_signature_before_any_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = file(&dir, "in.toml", "version = 1\ntarget = \"canary\"\n");
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for (args, part) in [
+        (
+            vec!["-o".into(), place("no/such/min.toml")],
+            "no/such is no folder that is there",
+        ),
+        (
+            vec![
+                "-o".into(),
+                place("min.toml"),
+                "--signature".into(),
+                "zzz".to_owned(),
+            ],
+            "`zzz` is no signature",
+        ),
+    ] {
+        let mut all = vec!["tmin", &input, "--java", "/nonexistent"];
+        all.extend(args.iter().map(String::as_str));
+        let (code, _, err) = said(&warren(&all));
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains(part), "{err}");
+    }
+}

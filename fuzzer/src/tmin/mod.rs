@@ -195,6 +195,15 @@ fn replay_command(args: &TminArgs) -> String {
 /// The journal beside the result; a result without one is somebody else's file.
 fn open(args: &TminArgs, input: &Input, limit: Duration) -> Result<Journal, CliError> {
     let path = beside(&args.out, JOURNAL);
+    if let Some(folder) = args.out.parent().filter(|f| !f.as_os_str().is_empty())
+        && !folder.is_dir()
+    {
+        return Err(CliError::usage(format!(
+            "-o {}: {} is no folder that is there: the result and its journal have no place\n  make that folder, or name a file in another one with -o",
+            args.out.display(),
+            folder.display()
+        )));
+    }
     if args.out.exists() && !args.out.is_file() {
         return Err(CliError::usage(format!(
             "-o {}: a folder, device or pipe takes no result, which needs its journal beside it\n  name a file with -o, such as min.toml",
