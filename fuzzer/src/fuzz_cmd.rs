@@ -13,7 +13,7 @@ use crate::fuzz::{
 use crate::known::KnownBugs;
 use crate::search::{Parts, shapes};
 use crate::seeds::{check_seeds, read_seeds};
-use crate::ui::{self, Ui};
+use crate::ui::Ui;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_executor::target::Target;
@@ -93,9 +93,9 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     }
     let end = ended.map_err(CliError::from)?;
     if kept {
-        ui::print(&last_words(&end, setup));
+        print!("{}", last_words(&end, setup));
     } else {
-        ui::print("ended before the first sequence was tested: nothing is kept\n");
+        println!("ended before the first sequence was tested: nothing is kept");
     }
     Ok(exit(end.reason))
 }

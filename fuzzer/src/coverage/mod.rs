@@ -16,7 +16,6 @@ use crate::cli::exit::{CliError, Exit};
 use count::count;
 pub use found::Recorder;
 use found::{Found, Held};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use table::Table;
 
@@ -37,8 +36,7 @@ pub fn run(args: &CoverageArgs) -> Result<Exit, CliError> {
             of_several(several)?
         }
     };
-    // A reader that has seen enough (`| head`) is no error.
-    let _ = std::io::stdout().lock().write_all(report.as_bytes());
+    print!("{report}");
     Ok(Exit::End)
 }
 

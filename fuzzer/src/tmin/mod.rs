@@ -31,7 +31,6 @@ use facts::Facts;
 use input::Input;
 use journal::{Header, JOURNAL_VERSION, Journal, JournalError};
 use machine::{Ask, Minimiser, Outcome, Settings, Told};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
@@ -245,9 +244,7 @@ fn write_result(out: &Path, m: &Minimiser, name: &str, faults: usize) -> Result<
 }
 
 fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // A closed pipe is no reason to lose the result.
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    println!("{line}");
 }
 
 /// Runs on a real cluster, made and judged as `replay` does.
