@@ -8,7 +8,7 @@ use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use crate::compare::campaign::dies_with_parent;
 use crate::fuzz::{
-    self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind,
+    self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind, WayOut,
 };
 use crate::known::KnownBugs;
 use crate::search::{Parts, shapes};
@@ -25,6 +25,12 @@ pub const COLD_SHARE: f64 = 0.15;
 /// Children of one kept run that are picked in a row, unless `--in-a-row` says otherwise.
 pub const IN_A_ROW: u32 = 4;
 
+/// Of trouble with the campaign's folder.
+const WAY_OUT: WayOut<'static> = WayOut {
+    place: "choose another folder with -o",
+    content: "begin anew with another -o; what was found stays readable, and -i takes its queue/ and crashes/ as seeds",
+};
+
 /// Runs the verb.
 ///
 /// # Errors
@@ -36,11 +42,12 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let (mut options, target) = asked(args)?;
     let root = options.out.join(&options.instance);
     options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root));
-    fuzz::check_main(&options)?;
-    if options.resume {
-        fuzz::check_resume(&options)?;
-    } else {
-        Folder::check(&options.out, &options.instance)?;
+    let begins = fuzz::check_main(&options).and_then(|()| match options.resume {
+        true => fuzz::check_resume(&options),
+        false => Folder::check(&options.out, &options.instance),
+    });
+    begins.map_err(|e| WAY_OUT.of(e))?;
+    if !options.resume {
         if let Some(path) = &args.input {
             options.seeds = read_seeds(path)?;
             check_seeds(&options.seeds, &target)?;
@@ -91,7 +98,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     if !kept {
         Folder::give_back(&root);
     }
-    let end = ended.map_err(CliError::from)?;
+    let end = ended.map_err(|e| WAY_OUT.of(e))?;
     if kept {
         print!("{}", last_words(&end, setup));
     } else {
@@ -105,7 +112,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// Exit 2, with each difference; a target that cannot be used.
 pub fn may_resume(args: &FuzzArgs) -> Result<(), CliError> {
-    Ok(fuzz::check_resume(&asked(args)?.0)?)
+    fuzz::check_resume(&asked(args)?.0).map_err(|e| WAY_OUT.of(e))
 }
 
 /// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.
@@ -289,17 +296,6 @@ fn last_words(end: &FuzzEnd, setup: Duration) -> String {
         end.hangs,
         end.folder.display()
     )
-}
-
-impl From<FuzzError> for CliError {
-    fn from(e: FuzzError) -> Self {
-        match e {
-            FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_) => CliError::usage(e),
-            // The executor's own words, carried through the framework.
-            FuzzError::Framework(libafl::Error::Runtime(text, _)) => CliError::setup(text),
-            _ => CliError::setup(e),
-        }
-    }
 }
 
 #[cfg(test)]

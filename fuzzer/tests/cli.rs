@@ -375,7 +375,7 @@ fn fuzz_refuses_bad_seeds_before_set_up_with_file_key_value_and_remedy() {
     for want in [
         "no usable seed",
         empty.path().to_str().unwrap(),
-        "leave -i out",
+        "at least one sequence that has a fault",
     ] {
         assert!(err.contains(want), "lacks `{want}`: {err}");
     }
@@ -480,5 +480,71 @@ fn tmin_asks_for_a_place_and_a_signature_before_any_run() {
         let (code, _, err) = said(&warren(&all));
         assert_eq!(code, Some(2), "{err}");
         assert!(err.contains(part), "{err}");
+    }
+}
+
+#[test]
+fn a_way_out_is_one_that_the_verb_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let sample = |name: &str| root.join(name).to_str().unwrap().to_owned();
+    let there = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    };
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    there("compared/table.jsonl", "garbage\n");
+    there("kept/queue/id:000000", "x");
+    there("kept/runs/000000.run", "garbage");
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    let table = [
+        (
+            vec![
+                "coverage",
+                &sample("coverage-v1"),
+                "--csv",
+                &place("no/such.csv"),
+            ],
+            "another folder with --csv",
+        ),
+        (
+            vec![
+                "compare",
+                "canary",
+                "--strategies",
+                "fifo",
+                "--runs",
+                "5",
+                "-o",
+                &place("compared"),
+            ],
+            "choose another folder with -o to begin anew",
+        ),
+        (
+            vec!["cmin", &place("kept"), "-o", &place("small")],
+            "name a campaign, or an instance of it, that is whole",
+        ),
+        (
+            vec!["seed", "check", &place("empty")],
+            "give a file or a folder with at least one sequence",
+        ),
+    ]
+    .map(|(args, part): (Vec<&str>, _)| {
+        (
+            args.into_iter().map(str::to_owned).collect::<Vec<_>>(),
+            part,
+        )
+    });
+    for (args, part) in table {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let (code, _, err) = said(&warren(&args));
+        assert!(matches!(code, Some(1 | 2)), "{args:?}: {err}");
+        assert!(err.contains(part), "{args:?}: {err}");
+        assert!(!err.contains("-i "), "{args:?}: {err}");
+        assert!(
+            err.contains("-o") == (args[0] == "compare"),
+            "{args:?}: {err}"
+        );
     }
 }

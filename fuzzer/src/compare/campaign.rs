@@ -4,6 +4,7 @@
 //! sends it SIGKILL when this process ends in whatever way (`WARREN_DIES_WITH`, [`dies_with_parent`]), and its slots die with it.
 
 use super::arms::Arm;
+use super::failed;
 use crate::campaign::Folder;
 use crate::campaign::folder::{UNCONFIRMED, append, shell_line, write_whole};
 use crate::campaign::state::{self, Lock};
@@ -118,7 +119,7 @@ impl Campaign {
     /// A folder that cannot be made or cleared, or that a process works in.
     pub fn make_ready(&self) -> Result<String, CliError> {
         let instance = self.instance();
-        Lock::free(&instance)?;
+        Lock::free(&instance).map_err(failed)?;
         let said = if !state::exists(&instance) {
             match Folder::marker(&instance) {
                 Some(_) => "begins anew: nothing of it was saved".to_owned(),
@@ -137,7 +138,7 @@ impl Campaign {
         cleared.map_err(|(doing, path, e)| {
             CliError::setup(format!("{doing} {}: {e}", path.display()))
         })?;
-        write_whole(&self.starts_file(), b"")?;
+        write_whole(&self.starts_file(), b"").map_err(failed)?;
         Ok(said)
     }
 
@@ -171,7 +172,7 @@ impl Campaign {
         let err = file
             .try_clone()
             .map_err(|e| CliError::setup(format!("opening {}: {e}", log.display())))?;
-        append(&self.starts_file(), &format!("{}\n", unix_now()))?;
+        append(&self.starts_file(), &format!("{}\n", unix_now())).map_err(failed)?;
         let mut command = Command::new(program);
         command.process_group(0);
         // From this thread, the program's first: it lives as long as the process.

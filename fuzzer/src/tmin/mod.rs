@@ -24,6 +24,7 @@ use crate::cli::args::TminArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, failed, load, reproduce_flags, run_options};
 use crate::cli::signals::Interrupt;
+use crate::fuzz::WayOut;
 use crate::replay::flow::one;
 use candidate::Candidate;
 use drive::{World, drive};
@@ -41,6 +42,12 @@ use warren_model::NodeName;
 /// Ends of the files beside the result.
 pub const PASSING: &str = "passing.toml";
 pub const JOURNAL: &str = "journal.jsonl";
+
+/// Of trouble with the result.
+const WAY_OUT: WayOut<'static> = WayOut {
+    place: "name a file in another folder with -o",
+    content: "name another file with -o",
+};
 
 /// Runs the verb.
 ///
@@ -161,7 +168,7 @@ fn last_words(
     write_result(&args.out, m, name, given.sequence.faults.len())?;
     let passing = beside(&args.out, PASSING);
     if let Some(text) = report::neighbour_text(m, &args.out.display().to_string()) {
-        write_whole(&passing, text.as_bytes()).map_err(CliError::setup)?;
+        write_whole(&passing, text.as_bytes()).map_err(|e| WAY_OUT.of(e))?;
     }
     let mut commands = vec![("result", args.out.display().to_string())];
     if m.neighbour().is_some() {
@@ -240,7 +247,7 @@ impl From<JournalError> for CliError {
 
 fn write_result(out: &Path, m: &Minimiser, name: &str, faults: usize) -> Result<(), CliError> {
     let text = report::result_text(m, name, faults);
-    write_whole(out, text.as_bytes()).map_err(CliError::setup)
+    write_whole(out, text.as_bytes()).map_err(|e| WAY_OUT.of(e))
 }
 
 fn say(line: &str) {

@@ -101,11 +101,10 @@ fn runs(folder: &Path, expected: &Expected) -> Result<(), FuzzError> {
             remove(&folder.join(&name))?;
         }
     }
-    let missing = |name: String| {
-        FuzzError::Format {
+    let missing = |name: String| FuzzError::Format {
         path: folder.join(name),
-        why: "is missing: the campaign cannot go on without it; bring it back, or begin anew with another -o".into(),
-    }
+        why: "is missing: the campaign cannot go on without it: bring it back, if it is somewhere"
+            .into(),
     };
     if let Some(id) = (0..expected.kept).find(|id| !there.contains(id)) {
         let path = StoredRun::path(Path::new(""), id);
