@@ -8,12 +8,12 @@ use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
 use crate::compare::campaign::dies_with_parent;
 use crate::fuzz::{
-    self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind,
+    self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind, WayOut,
 };
 use crate::known::KnownBugs;
 use crate::search::{Parts, shapes};
 use crate::seeds::{check_seeds, read_seeds};
-use crate::ui::{self, Ui};
+use crate::ui::Ui;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_executor::target::Target;
@@ -24,6 +24,12 @@ pub const SNAPSHOTS: u8 = 3;
 pub const COLD_SHARE: f64 = 0.15;
 /// Children of one kept run that are picked in a row, unless `--in-a-row` says otherwise.
 pub const IN_A_ROW: u32 = 4;
+
+/// Of trouble with the campaign's folder.
+const WAY_OUT: WayOut<'static> = WayOut {
+    place: "choose another folder with -o",
+    content: "begin anew with another -o; what was found stays readable, and -i takes its queue/ and crashes/ as seeds",
+};
 
 /// Runs the verb.
 ///
@@ -36,11 +42,12 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let (mut options, target) = asked(args)?;
     let root = options.out.join(&options.instance);
     options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root));
-    fuzz::check_main(&options)?;
-    if options.resume {
-        fuzz::check_resume(&options)?;
-    } else {
-        Folder::check(&options.out, &options.instance)?;
+    let begins = fuzz::check_main(&options).and_then(|()| match options.resume {
+        true => fuzz::check_resume(&options),
+        false => Folder::check(&options.out, &options.instance),
+    });
+    begins.map_err(|e| WAY_OUT.of(e))?;
+    if !options.resume {
         if let Some(path) = &args.input {
             options.seeds = read_seeds(path)?;
             check_seeds(&options.seeds, &target)?;
@@ -89,13 +96,13 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
         Err(_) => root.join("fuzzer_stats").exists(),
     };
     if !kept {
-        discard(&root);
+        Folder::give_back(&root);
     }
-    let end = ended.map_err(CliError::from)?;
+    let end = ended.map_err(|e| WAY_OUT.of(e))?;
     if kept {
-        ui::print(&last_words(&end, setup));
+        print!("{}", last_words(&end, setup));
     } else {
-        ui::print("ended before the first sequence was tested: nothing is kept\n");
+        println!("ended before the first sequence was tested: nothing is kept");
     }
     Ok(exit(end.reason))
 }
@@ -105,7 +112,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// Exit 2, with each difference; a target that cannot be used.
 pub fn may_resume(args: &FuzzArgs) -> Result<(), CliError> {
-    Ok(fuzz::check_resume(&asked(args)?.0)?)
+    fuzz::check_resume(&asked(args)?.0).map_err(|e| WAY_OUT.of(e))
 }
 
 /// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.
@@ -249,31 +256,6 @@ pub fn identity_of(target: &Target) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Takes away what a campaign that never fuzzed has made, so that its folder can be used again. Files of others stay.
-fn discard(root: &Path) {
-    for file in [
-        "cmdline",
-        "runs.jsonl",
-        "plot_data",
-        "fuzzer_stats",
-        "sync.jsonl",
-        "is_main_node",
-        "lock",
-    ] {
-        let _ = std::fs::remove_file(root.join(file));
-    }
-    for folder in [
-        "state", "queue", "crashes", "hangs", "runs", "findings", "coverage",
-    ] {
-        let _ = std::fs::remove_dir_all(root.join(folder));
-    }
-    // Only when they are empty now.
-    let _ = std::fs::remove_dir(root);
-    if let Some(out) = root.parent() {
-        let _ = std::fs::remove_dir(out);
-    }
-}
-
 /// AFL's habit: an end is an end, also with findings; `--exit-on-bug` tells them by the code.
 fn exit(reason: EndReason) -> Exit {
     match reason {
@@ -314,17 +296,6 @@ fn last_words(end: &FuzzEnd, setup: Duration) -> String {
         end.hangs,
         end.folder.display()
     )
-}
-
-impl From<FuzzError> for CliError {
-    fn from(e: FuzzError) -> Self {
-        match e {
-            FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_) => CliError::usage(e),
-            // The executor's own words, carried through the framework.
-            FuzzError::Framework(libafl::Error::Runtime(text, _)) => CliError::setup(text),
-            _ => CliError::setup(e),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -390,21 +361,6 @@ mod tests {
                 "{input:?} {auto} {there}"
             );
         }
-    }
-
-    #[test]
-    fn a_campaign_that_never_fuzzed_leaves_only_what_was_there_before() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("out/default");
-        std::fs::create_dir_all(root.join("queue")).unwrap();
-        std::fs::write(root.join("cmdline"), "x").unwrap();
-        std::fs::write(root.join("notes.txt"), "mine").unwrap();
-        discard(&root);
-        let left: Vec<_> = std::fs::read_dir(&root).unwrap().flatten().collect();
-        assert_eq!(left.len(), 1);
-        std::fs::remove_file(root.join("notes.txt")).unwrap();
-        discard(&root);
-        assert!(!dir.path().join("out").exists());
     }
 
     #[test]

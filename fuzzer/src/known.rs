@@ -80,6 +80,20 @@ impl fmt::Display for KnownBug {
     }
 }
 
+/// Whether a text has the form of a failure's signature.
+///
+/// # Errors
+/// It has not, for people.
+pub fn is_signature(text: &str) -> Result<(), String> {
+    let digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+    if text.len() == 8 && text.bytes().all(digit) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is no signature: 8 hex digits, small letters"
+    ))
+}
+
 impl KnownBugs {
     /// Those of a target; none where it has no such file. A base's file is the base's: another build may have other bugs.
     ///
@@ -147,14 +161,7 @@ impl KnownBugs {
                 return Err(at(b.signatures.span(), why));
             }
             for s in b.signatures.get_ref() {
-                let digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
-                if s.get_ref().len() != 8 || !s.get_ref().bytes().all(digit) {
-                    let why = format!(
-                        "`{}` is no signature: 8 hex digits, small letters",
-                        s.get_ref()
-                    );
-                    return Err(at(s.span(), why));
-                }
+                is_signature(s.get_ref()).map_err(|why| at(s.span(), why))?;
             }
             let log = b.log.iter().map(|pattern| {
                 Regex::new(pattern.get_ref())

@@ -1,7 +1,8 @@
 //! Printing that survives its reader: `print!` and its kin for this crate, which std's end by a panic when nobody reads any more.
 //!
 //! Shadows std's macros in all modules below `lib.rs`. A closed pipe (`warren targets | head`) or a terminal that is gone (SIGHUP) is
-//! no reason to lose a campaign's last run or to end with 101. Any other trouble with stdout is said once, on stderr.
+//! no reason to lose a campaign's last run or to end with 101. Any other trouble with stdout is said once, on stderr, and the exit code tells
+//! it ([`lost`]).
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
@@ -22,6 +23,11 @@ pub fn out(text: Arguments<'_>) {
             "warren: writing to standard output: {why}; what was to be printed is lost\n"
         ));
     }
+}
+
+/// Whether something could not be printed that somebody waits for: the verb's work is done, and its user has not got it.
+pub fn lost() -> bool {
+    SAID.load(Ordering::Relaxed)
 }
 
 /// What `eprint!` calls. Where stderr is gone there is nobody left to tell.

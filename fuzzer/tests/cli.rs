@@ -177,7 +177,19 @@ fn an_unknown_target_names_the_known_ones() {
 fn a_folder_that_holds_a_campaign_is_refused_before_set_up() {
     let dir = tempfile::tempdir().unwrap();
     let instance = dir.path().join("default");
-    std::fs::create_dir_all(instance.join("queue")).unwrap();
+    // Results alone, of which the rest was removed by hand.
+    std::fs::create_dir_all(instance.join("crashes")).unwrap();
+    std::fs::write(instance.join("crashes/id:000000"), "a month's work").unwrap();
+    let (code, _, err) = said(&warren(&[
+        "fuzz",
+        "canary",
+        "-o",
+        dir.path().to_str().unwrap(),
+        "--java",
+        "/nonexistent",
+    ]));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("(crashes is there)"), "{err}");
     std::fs::write(instance.join("fuzzer_stats"), "start_time : 1\n").unwrap();
     let (code, _, err) = said(&warren(&[
         "fuzz",
@@ -363,7 +375,7 @@ fn fuzz_refuses_bad_seeds_before_set_up_with_file_key_value_and_remedy() {
     for want in [
         "no usable seed",
         empty.path().to_str().unwrap(),
-        "leave -i out",
+        "at least one sequence that has a fault",
     ] {
         assert!(err.contains(want), "lacks `{want}`: {err}");
     }
@@ -440,4 +452,99 @@ fn slot_init_by_hand_is_refused_with_a_reason() {
     let (code, _, err) = said(&out);
     assert_ne!(code, Some(0));
     assert!(err.contains("started by warren itself"), "{err}");
+}
+
+/// With a JDK that is none: had set-up begun, the exit code would be 1.
+#[test]
+fn tmin_asks_for_a_place_and_a_signature_before_any_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = file(&dir, "in.toml", "version = 1\ntarget = \"canary\"\n");
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for (args, part) in [
+        (
+            vec!["-o".into(), place("no/such/min.toml")],
+            "no/such is no folder that is there",
+        ),
+        (
+            vec![
+                "-o".into(),
+                place("min.toml"),
+                "--signature".into(),
+                "zzz".to_owned(),
+            ],
+            "`zzz` is no signature",
+        ),
+    ] {
+        let mut all = vec!["tmin", &input, "--java", "/nonexistent"];
+        all.extend(args.iter().map(String::as_str));
+        let (code, _, err) = said(&warren(&all));
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains(part), "{err}");
+    }
+}
+
+#[test]
+fn a_way_out_is_one_that_the_verb_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let sample = |name: &str| root.join(name).to_str().unwrap().to_owned();
+    let there = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    };
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    there("compared/table.jsonl", "garbage\n");
+    there("kept/queue/id:000000", "x");
+    there("kept/runs/000000.run", "garbage");
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    let table = [
+        (
+            vec![
+                "coverage",
+                &sample("coverage-v1"),
+                "--csv",
+                &place("no/such.csv"),
+            ],
+            "another folder with --csv",
+        ),
+        (
+            vec![
+                "compare",
+                "canary",
+                "--strategies",
+                "fifo",
+                "--runs",
+                "5",
+                "-o",
+                &place("compared"),
+            ],
+            "choose another folder with -o to begin anew",
+        ),
+        (
+            vec!["cmin", &place("kept"), "-o", &place("small")],
+            "name a campaign, or an instance of it, that is whole",
+        ),
+        (
+            vec!["seed", "check", &place("empty")],
+            "give a file or a folder with at least one sequence",
+        ),
+    ]
+    .map(|(args, part): (Vec<&str>, _)| {
+        (
+            args.into_iter().map(str::to_owned).collect::<Vec<_>>(),
+            part,
+        )
+    });
+    for (args, part) in table {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let (code, _, err) = said(&warren(&args));
+        assert!(matches!(code, Some(1 | 2)), "{args:?}: {err}");
+        assert!(err.contains(part), "{args:?}: {err}");
+        assert!(!err.contains("-i "), "{args:?}: {err}");
+        assert!(
+            err.contains("-o") == (args[0] == "compare"),
+            "{args:?}: {err}"
+        );
+    }
 }

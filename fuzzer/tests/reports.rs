@@ -1,7 +1,7 @@
 //! report, whatsup and plot from outside, on stored folders of every form Warren has written. Starts no cluster.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -146,11 +146,11 @@ fn whatsup_on_a_stored_campaign() {
             ">>> default (canary, ",
             "dead or on another machine",
             ">>> learning <<<",
-            "no figures yet",
+            "no figures: it ended before",
             "000000 cbbdadd6 safety replicas 1/3",
             "Instances alive : 0\n",
             "Dead or remote : 1\n",
-            "Without figures yet : 1\n",
+            "Without figures : 1\n",
         ],
     );
     let (code, short, _) = warren(&["whatsup", "-s", sample("campaign").to_str().unwrap()]);
@@ -252,4 +252,31 @@ fn a_junit_file_that_cannot_be_written_is_said_before_set_up() {
     assert_eq!(code, Some(2));
     let xml = std::fs::read_to_string(&good).unwrap();
     contains(&xml, &["<error message=", "errors=\"1\"", "canary"]);
+}
+
+#[test]
+fn what_cannot_be_printed_is_told_by_the_exit_code() {
+    for (verb, of) in [
+        ("report", "finding-v1"),
+        ("whatsup", "campaign"),
+        ("coverage", "coverage-v1"),
+    ] {
+        let said = |stdout: Stdio| {
+            Command::new(env!("CARGO_BIN_EXE_warren"))
+                .args([verb, sample(of).to_str().unwrap()])
+                .stdout(stdout)
+                .output()
+                .unwrap()
+        };
+        let full = said(std::fs::File::create("/dev/full").unwrap().into());
+        let err = String::from_utf8_lossy(&full.stderr);
+        assert_eq!(full.status.code(), Some(1), "{verb}: {err}");
+        contains(&err, &["writing to standard output: No space left"]);
+        // A reader that has seen enough misses nothing.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let gone = said(writer.into());
+        let err = String::from_utf8_lossy(&gone.stderr);
+        assert_eq!((gone.status.code(), &*err), (Some(0), ""), "{verb}");
+    }
 }

@@ -181,6 +181,20 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Another try comes to the same: it is of what was asked for or described, not of how the cluster did this time.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            RunError::Template { .. }
+            | RunError::Unavailable { .. }
+            | RunError::Illegal { .. }
+            | RunError::WrongTarget { .. }
+            | RunError::EmptyMap { .. }
+            | RunError::AgentRefused { .. } => true,
+            RunError::Slot(_) | RunError::Io { .. } | RunError::BeganCold(_) => false,
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
         RunError::Io {
             what: what.into(),

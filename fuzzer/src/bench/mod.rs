@@ -9,7 +9,7 @@ use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, load};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{self, FuzzOptions, Starts};
+use crate::fuzz::{self, FuzzOptions, Starts, WayOut};
 use crate::fuzz_cmd::{COLD_SHARE, IN_A_ROW, SNAPSHOTS};
 use figures::{FaultTest, Figures, PlainRun, RestoredRun, Samples};
 use std::path::Path;
@@ -190,7 +190,11 @@ fn fault_tests(
     if starts.snapshots > 0 {
         session.use_snapshots(&mut runner)?;
     }
-    let end = fuzz::run(options, runner).map_err(CliError::from)?;
+    let way_out = WayOut {
+        place: "name another folder for such files with TMPDIR",
+        content: "measure again",
+    };
+    let end = fuzz::run(options, runner).map_err(|e| way_out.of(e))?;
     read_tests(&end.folder.join("runs.jsonl"))
 }
 

@@ -1,7 +1,5 @@
-//! Making the campaign folder and writing whole files into it.
+//! Making the campaign folder and writing whole files into it. Whether one may be made is [`super::vacant`]'s business.
 
-use super::state;
-use crate::broker::MARK;
 use crate::fuzz::{FuzzError, FuzzOptions};
 use std::fs;
 use std::io::Write;
@@ -30,16 +28,6 @@ pub const OTHERWISE: &str = "otherwise";
 
 /// Flags whose value is a path.
 const PATHS: [&str; 3] = ["--targets", "--java", "-x"];
-
-/// What shows that a folder holds a campaign already.
-const MARKERS: [&str; 6] = [
-    "state/checkpoint",
-    "fuzzer_stats",
-    "plot_data",
-    "runs.jsonl",
-    "queue",
-    MARK,
-];
 
 impl Folder {
     /// Makes `out/<instance>/` with its folders, cmdline and crashes/README.txt. The first time only after the campaign's first
@@ -81,38 +69,6 @@ impl Folder {
             flags: absolute_flags(&options.reproduce_flags),
             seed,
         }
-    }
-
-    /// What shows that an instance's folder holds a campaign.
-    #[must_use]
-    pub fn marker(root: &Path) -> Option<&'static str> {
-        MARKERS.into_iter().find(|m| root.join(m).exists())
-    }
-
-    /// Whether a new campaign may and can be written there; for a check before a long set-up. Leaves nothing behind.
-    ///
-    /// # Errors
-    /// As [`Folder::taken`]; I/O with the path when the folder cannot be made or written to.
-    pub fn check(out: &Path, instance: &str) -> Result<(), FuzzError> {
-        let root = out.join(instance);
-        Self::taken(&root).map_or_else(|| writable(&root), Err)
-    }
-
-    /// Why no campaign may begin in an instance's folder: it holds one, or what is left of one that cannot be gone on with.
-    #[must_use]
-    pub fn taken(root: &Path) -> Option<FuzzError> {
-        let marker = Self::marker(root)?.to_owned();
-        let folder = root.to_owned();
-        // A mirror has another owner, not a lost state.
-        if state::exists(root) || root.join(MARK).exists() {
-            return Some(FuzzError::HoldsCampaign { folder, marker });
-        }
-        Some(FuzzError::Usage(format!(
-            "{folder} holds what is left of a campaign ({marker} is there), but not its state (state/checkpoint): it can be neither gone on with nor begun anew there\n  \
-             choose another folder with -o (with -i {queue} its sequences are seeds there), or remove it",
-            folder = folder.display(),
-            queue = root.join("queue").display(),
-        )))
     }
 
     /// The instance's folder.
@@ -231,26 +187,6 @@ pub fn absolute_flags(flags: &[String]) -> Vec<String> {
     before.zip(flags).map(word).collect()
 }
 
-/// Makes the folder, writes one block into it, and takes away what was made.
-fn writable(root: &Path) -> Result<(), FuzzError> {
-    // Deepest first.
-    let made: Vec<&Path> = root
-        .ancestors()
-        .take_while(|p| !p.as_os_str().is_empty() && !p.exists())
-        .collect();
-    let probe = root.join(format!(".probe.{}", std::process::id()));
-    let result = fs::create_dir_all(root)
-        .map_err(io("making the campaign folder", root))
-        .and_then(|()| {
-            fs::write(&probe, [0; 4096]).map_err(io("writing into the campaign folder", root))
-        });
-    let _ = fs::remove_file(&probe);
-    for folder in made {
-        let _ = fs::remove_dir(folder);
-    }
-    result
-}
-
 /// A line for a shell: words with other than harmless characters in single quotes.
 #[must_use]
 pub fn shell_line(words: &[String]) -> String {
@@ -298,6 +234,14 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FuzzError> {
             // Half a file on a full disk would take the room that the rest needs.
             let _ = fs::remove_file(&temporary);
         })
+}
+
+/// Whether a file's name is one that [`write_whole`] or the state writes under before the file is whole: `.<name>.<pid>.<n>`,
+/// `.checkpoint.<pid>`.
+#[must_use]
+pub fn is_temporary(name: &str) -> bool {
+    let number = name.rsplit('.').next().unwrap_or("");
+    name.starts_with('.') && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Appends whole lines.
@@ -401,7 +345,7 @@ mod tests {
             .to_string();
         for part in [
             "default holds what is left",
-            "queue is there",
+            "crashes is there",
             "another folder with -o",
         ] {
             assert!(text.contains(part), "{text}");
@@ -416,20 +360,6 @@ mod tests {
         // Another instance beside it is no conflict.
         options.instance = "second".into();
         Folder::create(&options, 9).unwrap();
-    }
-
-    #[test]
-    fn a_folder_is_tried_before_it_is_needed() {
-        let dir = tempfile::tempdir().unwrap();
-        Folder::check(&dir.path().join("a/b"), "default").unwrap();
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-        let file = dir.path().join("file");
-        fs::write(&file, "x").unwrap();
-        for out in [file.clone(), file.join("below")] {
-            let text = Folder::check(&out, "default").unwrap_err().to_string();
-            assert!(text.contains("making the campaign folder"), "{text}");
-            assert!(text.contains("choose another folder with -o"), "{text}");
-        }
     }
 
     #[test]

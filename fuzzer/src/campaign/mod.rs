@@ -12,6 +12,7 @@ pub mod run_line;
 pub mod state;
 pub mod stats;
 pub mod sync_file;
+mod vacant;
 
 pub use finding::{Environment, FindingText, write_finding};
 pub use folder::Folder;

@@ -239,7 +239,7 @@ pub struct TminArgs {
     #[arg(short = 'k', value_name = "NEEDED", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub needed: Option<u32>,
     /// The failure to keep (default: the one FILE's name tells, else the one seen most often)
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = signature)]
     pub signature: Option<String>,
     #[command(flatten)]
     pub each: RunArgs,
@@ -248,6 +248,13 @@ pub struct TminArgs {
     pub durable: bool,
     #[command(flatten)]
     pub setup: SetupArgs,
+}
+
+/// The value of `--signature`.
+fn signature(text: &str) -> Result<String, String> {
+    crate::known::is_signature(text)
+        .map(|()| text.to_owned())
+        .map_err(|why| format!("{why}, as in bug:1a2b3c4d of a file's name in crashes/"))
 }
 
 /// `warren cmin`.
@@ -532,6 +539,8 @@ mod tests {
             &["warren", "tmin", "-o", "o"],
             &["warren", "tmin", "f", "-i", "f", "-o", "o"],
             &["warren", "tmin", "f", "-o", "o", "--runs", "0"],
+            &["warren", "tmin", "f", "-o", "o", "--signature", "zzz"],
+            &["warren", "tmin", "f", "-o", "o", "--signature", "1A2B3C4D"],
         ] {
             assert!(Cli::try_parse_from(bad).is_err(), "{bad:?} was accepted");
         }

@@ -1,5 +1,6 @@
 //! How Warren ends: exit codes and the one-line error. Used by every verb.
 
+use crate::fuzz::{FuzzError, WayOut};
 use std::fmt;
 use std::process::ExitCode;
 
@@ -51,6 +52,19 @@ impl CliError {
         CliError {
             exit: Exit::SetupFailed,
             text: text.to_string(),
+        }
+    }
+}
+
+impl WayOut<'_> {
+    /// The error as a verb with this way out ends by it.
+    #[must_use]
+    pub fn of(self, e: FuzzError) -> CliError {
+        match e {
+            FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_) => CliError::usage(e),
+            // The executor's own words, carried through the framework.
+            FuzzError::Framework(libafl::Error::Runtime(text, _)) => CliError::setup(text),
+            e => CliError::setup(e.told(self)),
         }
     }
 }

@@ -34,6 +34,8 @@ pub fn main() -> ExitCode {
         }
     };
     match dispatch(&cli.command) {
+        // What a script reads from a full disk is not what the verb had to say.
+        Ok(Exit::End) if crate::say::lost() => Exit::SetupFailed.into(),
         Ok(exit) => exit.into(),
         Err(e) => {
             crate::ui::say(&format!("warren: {e}"));

@@ -8,6 +8,7 @@ use crate::campaign::StoredRun;
 use crate::campaign::folder::write_whole;
 use crate::cli::args::CminArgs;
 use crate::cli::exit::{CliError, Exit};
+use crate::fuzz::WayOut;
 use crate::search::symmetry;
 use cover::{Candidate, cover};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,16 @@ struct Kept {
     /// Slots of runs without faults: whoever uses the seeds makes such runs, too.
     free: BTreeSet<u64>,
 }
+
+/// Of trouble with the campaign that is read, and with what is written.
+const READ: WayOut<'static> = WayOut {
+    place: "name a campaign, or an instance of it, that can be read",
+    content: "name a campaign, or an instance of it, that is whole",
+};
+const WRITTEN: WayOut<'static> = WayOut {
+    place: "name another folder with -o",
+    content: READ.content,
+};
 
 /// Runs the verb.
 ///
@@ -75,7 +86,7 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
     for i in &chosen {
         let entry = &kept.entries[*i];
         let path = args.out.join(&entry.name);
-        write_whole(&path, entry.sequence.to_text().as_bytes()).map_err(CliError::setup)?;
+        write_whole(&path, entry.sequence.to_text().as_bytes()).map_err(|e| WRITTEN.of(e))?;
     }
     print!("{}", summary(&kept, merged.len(), &chosen, &args.out));
     Ok(Exit::End)
@@ -196,7 +207,7 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
         .collect();
     ids.sort_unstable();
     for id in ids {
-        let stored = StoredRun::read(&runs, id).map_err(CliError::setup)?;
+        let stored = StoredRun::read(&runs, id).map_err(|e| READ.of(e))?;
         let path = StoredRun::path(&runs, id);
         let Some(shown) = stored.shown else {
             return Err(CliError::usage(format!(

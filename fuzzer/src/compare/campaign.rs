@@ -4,9 +4,11 @@
 //! sends it SIGKILL when this process ends in whatever way (`WARREN_DIES_WITH`, [`dies_with_parent`]), and its slots die with it.
 
 use super::arms::Arm;
+use super::failed;
+use crate::campaign::Folder;
 use crate::campaign::folder::{UNCONFIRMED, append, shell_line, write_whole};
+use crate::campaign::state::{self, Lock};
 use crate::campaign::stats::unix_now;
-use crate::campaign::{Folder, state};
 use crate::cli::args::{Cli, Command as Verb};
 use crate::cli::exit::CliError;
 use crate::cli::signals::Interrupt;
@@ -114,9 +116,10 @@ impl Campaign {
     /// another Warren made it); then it is begun anew. Answers what was decided.
     ///
     /// # Errors
-    /// A folder that cannot be made or cleared.
+    /// A folder that cannot be made or cleared, or that a process works in.
     pub fn make_ready(&self) -> Result<String, CliError> {
         let instance = self.instance();
+        Lock::free(&instance).map_err(failed)?;
         let said = if !state::exists(&instance) {
             match Folder::marker(&instance) {
                 Some(_) => "begins anew: nothing of it was saved".to_owned(),
@@ -135,7 +138,7 @@ impl Campaign {
         cleared.map_err(|(doing, path, e)| {
             CliError::setup(format!("{doing} {}: {e}", path.display()))
         })?;
-        write_whole(&self.starts_file(), b"")?;
+        write_whole(&self.starts_file(), b"").map_err(failed)?;
         Ok(said)
     }
 
@@ -169,7 +172,7 @@ impl Campaign {
         let err = file
             .try_clone()
             .map_err(|e| CliError::setup(format!("opening {}: {e}", log.display())))?;
-        append(&self.starts_file(), &format!("{}\n", unix_now()))?;
+        append(&self.starts_file(), &format!("{}\n", unix_now())).map_err(failed)?;
         let mut command = Command::new(program);
         command.process_group(0);
         // From this thread, the program's first: it lives as long as the process.
@@ -336,6 +339,7 @@ mod tests {
         assert_eq!(c.make_ready().unwrap(), "begins");
         let instance = c.instance();
         fs::create_dir_all(instance.join("queue")).unwrap();
+        fs::write(instance.join("queue/id:000000"), "x").unwrap();
         append(&c.starts_file(), "1\n").unwrap();
         assert!(c.make_ready().unwrap().contains("nothing of it was saved"));
         assert!(!instance.exists());
@@ -345,6 +349,12 @@ mod tests {
         fs::write(instance.join("state/checkpoint"), "x").unwrap();
         append(&c.starts_file(), "1\n2\n").unwrap();
         assert_eq!(c.starts(), 2);
+        // One that is at work, started by hand, is never cleared away.
+        let lock = Lock::take(&instance).unwrap();
+        let e = c.make_ready().unwrap_err().text;
+        assert!(e.contains("being written by another Warren"), "{e}");
+        assert!(instance.exists());
+        drop(lock);
         assert!(c.make_ready().unwrap().contains("cannot go on"));
         assert!(!instance.exists());
         assert_eq!(c.starts(), 0);

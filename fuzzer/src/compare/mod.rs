@@ -24,6 +24,7 @@ use crate::cli::args::{CompareArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, reproduce_flags};
 use crate::cli::signals::Interrupt;
+use crate::fuzz::{FuzzError, WayOut};
 use crate::fuzz_cmd;
 use arms::Arm;
 use bugs::Bugs;
@@ -42,6 +43,15 @@ const TABLE: &str = "table.jsonl";
 /// Of its bugs, beside target.toml.
 const BUGS: &str = "bugs.toml";
 
+/// Trouble with a comparison's folder.
+fn failed(e: FuzzError) -> CliError {
+    let way_out = WayOut {
+        place: "choose another folder with -o",
+        content: "choose another folder with -o to begin anew; this one is left as it is",
+    };
+    way_out.of(e)
+}
+
 /// Runs the verb.
 ///
 /// # Errors
@@ -56,7 +66,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     let bugs = read_bugs(args, &target)?;
     let path = folder.join(TABLE);
     if args.report {
-        let table = Table::read(&path)?.ok_or_else(|| {
+        let table = Table::read(&path).map_err(failed)?.ok_or_else(|| {
             CliError::usage(format!(
                 "{} holds no comparison: {TABLE} is not there; leave --report out to begin one, or name the right folder with -o",
                 folder.display()
@@ -90,15 +100,15 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         identity.put("entry of the bug", format!("{:016x}", bugs.sum(bug)));
     }
     let head = Head::new(identity);
-    if let Some(there) = Table::read(&path)? {
+    if let Some(there) = Table::read(&path).map_err(failed)? {
         // Before anything is made; asked again when the folder is ours.
-        there.fits(&path, &head)?;
+        there.fits(&path, &head).map_err(failed)?;
     }
     let interrupt = Interrupt::install()?;
-    let _lock = Lock::take(&folder)?;
-    let mut table = Table::open(&path, head)?;
+    let _lock = Lock::take(&folder).map_err(failed)?;
+    let mut table = Table::open(&path, head).map_err(failed)?;
     let command = shell_line(&std::env::args().collect::<Vec<_>>());
-    write_whole(&folder.join("cmdline"), format!("{command}\n").as_bytes())?;
+    write_whole(&folder.join("cmdline"), format!("{command}\n").as_bytes()).map_err(failed)?;
     let program = Program::own()?;
     let missing = missing(&table, &arms, args.repeat);
     eprintln!(
@@ -145,7 +155,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
             row.ended = table::FOUND.to_owned();
         }
         eprintln!("warren:   {}", told(&row, &bugs));
-        table.add(&path, row)?;
+        table.add(&path, row).map_err(failed)?;
         if args.slim {
             campaign.slim()?;
         }
@@ -236,7 +246,7 @@ fn tell(args: &CompareArgs, folder: &Path, table: &Table, bugs: &Bugs) -> Result
         .map_err(|e| CliError::setup(format!("making the folder {}: {e}", dir.display())))?;
     let files = report::files(&report, command.trim()).map_err(CliError::setup)?;
     for (name, text) in &files {
-        write_whole(&dir.join(name), text.as_bytes())?;
+        write_whole(&dir.join(name), text.as_bytes()).map_err(failed)?;
     }
     // An earlier report may have told of more bugs; how many it draws bounds their numbers.
     let curves = (1..=charts::DRAWN).map(|i| charts::bug_file(i) + ".svg");

@@ -150,7 +150,7 @@ impl Table {
             .map_err(|e| format!("line 1 is no head of a comparison: {e}"))?;
         if version != TABLE_VERSION {
             return Err(format!(
-                "it has version {version}, this Warren reads {TABLE_VERSION}; choose another folder with -o"
+                "it has version {version}, this Warren reads {TABLE_VERSION}"
             ));
         }
         let head = serde_json::from_str(first).map_err(|e| format!("line 1: {e}"))?;

@@ -13,12 +13,18 @@ use crate::campaign::folder::write_whole;
 use crate::campaign::stats::unix_now;
 use crate::cli::args::CoverageArgs;
 use crate::cli::exit::{CliError, Exit};
+use crate::fuzz::WayOut;
 use count::count;
 pub use found::Recorder;
 use found::{Found, Held};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use table::Table;
+
+/// Of trouble with what a campaign counted.
+const READ: WayOut<'static> = WayOut {
+    place: "name a campaign, or an instance of it, that can be read",
+    content: "name a campaign, or an instance of it, that is whole",
+};
 
 /// Runs the verb.
 ///
@@ -37,8 +43,7 @@ pub fn run(args: &CoverageArgs) -> Result<Exit, CliError> {
             of_several(several)?
         }
     };
-    // A reader that has seen enough (`| head`) is no error.
-    let _ = std::io::stdout().lock().write_all(report.as_bytes());
+    print!("{report}");
     Ok(Exit::End)
 }
 
@@ -67,17 +72,28 @@ fn of_one(out: &Path, args: &CoverageArgs) -> Result<String, CliError> {
     let fault_free = union(&table, held.found.iter().filter(|f| f.faults == 0));
     let all = count(&table, &executed);
     let last_ms = held.found.iter().map(|f| f.ms).max().unwrap_or(0);
-    let write = |path: &Path, bytes: &[u8]| write_whole(path, bytes).map_err(CliError::setup);
+    let write = |flag: &str, path: &Path, bytes: &[u8]| {
+        let place = format!("name a file in another folder with {flag}");
+        let way_out = WayOut {
+            place: &place,
+            ..READ
+        };
+        write_whole(path, bytes).map_err(|e| way_out.of(e))
+    };
     if let Some(path) = &args.csv {
-        write(path, text::csv(&table, &all).as_bytes())?;
+        write("--csv", path, text::csv(&table, &all).as_bytes())?;
     }
     if let Some(path) = &args.exec {
         let end = held.began * 1000 + last_ms;
-        write(path, &exec::exec(&table, &executed, held.began * 1000, end))?;
+        write(
+            "--exec",
+            path,
+            &exec::exec(&table, &executed, held.began * 1000, end),
+        )?;
     }
     if let Some(path) = &args.over_time {
         let points = over_time(&table, &held.found);
-        write(path, text::over_time(&points).as_bytes())?;
+        write("--over-time", path, text::over_time(&points).as_bytes())?;
     }
     let about = text::Heading {
         instances: held.instances,
@@ -109,7 +125,7 @@ fn read(out: &Path) -> Result<Together, CliError> {
             table_text,
             began,
             found,
-        } = found::read(folder).map_err(CliError::setup)?;
+        } = found::read(folder).map_err(|e| READ.of(e))?;
         match &mut together {
             None => {
                 together = Some(Together {

@@ -92,7 +92,10 @@ impl Drive for ClusterExecutor<Observers, Sink> {
     fn learn_background(&mut self) -> Result<Vec<StackId>, Error> {
         let options = ClusterExecutor::options_mut(self).clone();
         let stacks =
-            learn_background(self.runner(), &options).map_err(|e| Error::runtime(e.to_string()))?;
+            learn_background(self.runner(), &options).map_err(|e| match e.is_lasting() {
+                true => Error::illegal_argument(e.to_string()),
+                false => Error::runtime(e.to_string()),
+            })?;
         self.runner_mut()?
             .config_mut()
             .background

@@ -79,8 +79,9 @@ fn used_ms() -> u64 {
 /// I/O, with the path. A line that tells nothing of it counts 0: an older Warren wrote it.
 pub fn spent_before(root: &Path) -> Result<u64, FuzzError> {
     let path = root.join("runs.jsonl");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(spent(&text)),
+    match std::fs::read(&path) {
+        // Lines that are none count nothing.
+        Ok(bytes) => Ok(spent(&String::from_utf8_lossy(&bytes))),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(0),
         Err(e) => Err(io("reading", &path)(e)),
     }

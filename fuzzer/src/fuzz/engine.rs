@@ -87,7 +87,9 @@ where
         let say = |line| snapshot.with(|s| s.lines.push(line));
         Some(read_back(&Folder::of(&options, 0), say)?)
     } else {
-        Folder::check(&options.out, &options.instance)?;
+        if let Some(why) = Folder::taken(&root) {
+            return Err(why);
+        }
         None
     };
     let seed = match &saved {

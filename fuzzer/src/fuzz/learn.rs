@@ -237,18 +237,13 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
     });
     // The stop flag, and what the screen shows.
     set_options(session, executor.options_mut(), 0, FIRST_LIMIT, false);
-    let mut tries = 0;
-    let stacks = loop {
-        tries += 1;
-        match executor.learn_background() {
-            Ok(stacks) => break stacks,
-            Err(_) if session.stopping() => return Ok(()),
-            // A cluster that starts badly once on a loaded machine is no reason to give up.
-            Err(e) if tries < MAY_FAIL && !session.stopping() => {
-                session.say(format!("once more: {}", words(&e)));
-            }
-            Err(e) => return Err(FuzzError::Cluster(words(&e))),
-        }
+    let learned = once_more(
+        || executor.learn_background(),
+        || session.stopping(),
+        |line| session.say(line),
+    );
+    let Some(stacks) = learned? else {
+        return Ok(());
     };
     session.say(format!("background: {} stacks", stacks.len()));
     session.learnt.background = Some(stacks);
@@ -262,10 +257,37 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
     Ok(())
 }
 
+/// Tries again where that can help: a cluster that starts badly once on a loaded machine is no reason to give up. What is wrong with the
+/// description is wrong each time, and what goes wrong twice in the same words, but for the numbers in them, is no chance. None: an end was
+/// asked for.
+fn once_more<T>(
+    mut learn: impl FnMut() -> Result<T, libafl::Error>,
+    stopping: impl Fn() -> bool,
+    mut say: impl FnMut(String),
+) -> Result<Option<T>, FuzzError> {
+    let mut before = String::new();
+    for tries in 1.. {
+        let e = match learn() {
+            Ok(learned) => return Ok(Some(learned)),
+            Err(_) if stopping() => break,
+            Err(e) => e,
+        };
+        let why = words(&e);
+        let plain = why.replace(|c: char| c.is_ascii_digit(), "");
+        let lasting = matches!(e, libafl::Error::IllegalArgument(..)) || plain == before;
+        if lasting || tries >= MAY_FAIL {
+            return Err(FuzzError::Cluster(why));
+        }
+        say(format!("once more: {why}"));
+        before = plain;
+    }
+    Ok(None)
+}
+
 /// The executor's own words, without the framework's.
 pub(super) fn words(e: &libafl::Error) -> String {
     match e {
-        libafl::Error::Runtime(text, _) => text.clone(),
+        libafl::Error::Runtime(text, _) | libafl::Error::IllegalArgument(text, _) => text.clone(),
         other => other.to_string(),
     }
 }
@@ -302,5 +324,52 @@ pub(super) fn unusable(judgement: &warren_model::Judgement, timed_out: bool) -> 
                 .collect::<Vec<_>>()
                 .join("; "),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libafl::Error;
+
+    #[test]
+    fn only_what_may_go_better_is_tried_again() {
+        let slow = |n: u32| Error::runtime(format!("not serving: c{n} (log: 12:00:0{n})"));
+        let ended = || Error::runtime("c1 ended by itself with exit status 1");
+        let template = || Error::illegal_argument("configuration template zoo.cfg: no `{x}`");
+        let table: Vec<(Vec<Error>, Result<usize, &str>)> = vec![
+            (vec![], Ok(1)),
+            (vec![slow(1)], Ok(2)),
+            (vec![slow(1), ended()], Ok(3)),
+            (vec![slow(1), ended(), slow(1)], Err("not serving")),
+            // No description that works says this twice.
+            (vec![ended(), ended()], Err("c1 ended")),
+            (vec![slow(1), slow(2)], Err("c2 (log")),
+            (vec![template()], Err("configuration template")),
+        ];
+        for (errors, want) in table {
+            let many = errors.len();
+            let mut errors = errors.into_iter();
+            let mut tries = 0;
+            let learn = || {
+                tries += 1;
+                errors.next().map_or(Ok(()), Err)
+            };
+            let mut said = 0;
+            let got = once_more(learn, || false, |_| said += 1);
+            match (got, want) {
+                (Ok(Some(())), Ok(n)) => assert_eq!((tries, said), (n, n - 1)),
+                (Err(e), Err(part)) => {
+                    assert!(e.to_string().contains(part), "{e}");
+                    assert_eq!((tries, said), (many, many - 1));
+                }
+                (got, want) => panic!("{got:?}, wanted {want:?}"),
+            }
+        }
+        // An end that is asked for is no failure.
+        assert_eq!(
+            once_more(|| Err::<(), _>(ended()), || true, |_| ()).unwrap(),
+            None
+        );
     }
 }

@@ -43,7 +43,7 @@ pub use engine::{Manager, Std, campaign};
 pub use learnt::{LearntRoot, least_stable};
 pub use options::{
     COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts,
-    StrategyKind,
+    StrategyKind, WayOut,
 };
 pub use saved::{check_resume, identity};
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};

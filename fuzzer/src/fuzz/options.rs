@@ -286,15 +286,13 @@ pub enum FuzzError {
     /// The CLI exits 2.
     #[error("{0}")]
     Usage(String),
-    #[error("{doing} {path}: {source}{}", remedy(.source))]
+    #[error("{doing} {path}: {source}")]
     Io {
         doing: &'static str,
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error(
-        "{path}: {why}\n  begin anew with another -o; what was found stays readable, and -i takes its queue/ and crashes/ as seeds"
-    )]
+    #[error("{path}: {why}")]
     Format { path: PathBuf, why: String },
     /// The cluster could not be run at all, or never gave a usable fault-free run.
     #[error("{0}")]
@@ -302,7 +300,7 @@ pub enum FuzzError {
     #[error("learning: {0}")]
     Learning(String),
     /// Writing into the campaign folder from inside the framework.
-    #[error("{doing}: {source}{}", remedy(.source))]
+    #[error("{doing}: {source}")]
     Disk {
         doing: String,
         source: std::io::Error,
@@ -327,17 +325,34 @@ impl From<libafl::Error> for FuzzError {
     }
 }
 
-/// The way out, where the error has one.
-fn remedy(e: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind as K;
-    match e.kind() {
-        K::StorageFull | K::QuotaExceeded => "\n  free space or choose another folder with -o",
-        K::PermissionDenied
-        | K::ReadOnlyFilesystem
-        | K::NotADirectory
-        | K::NotFound
-        | K::AlreadyExists => "\n  choose another folder with -o",
-        _ => "",
+/// How the user of a verb gets out of trouble with files: only the verb knows its flags.
+#[derive(Clone, Copy, Debug)]
+pub struct WayOut<'a> {
+    /// Where a file or folder cannot be made, read or written: another place.
+    pub place: &'a str,
+    /// Where a file does not hold what it should.
+    pub content: &'a str,
+}
+
+impl FuzzError {
+    /// The text, with the way out where there is one.
+    #[must_use]
+    pub fn told(&self, way_out: WayOut<'_>) -> String {
+        use std::io::ErrorKind as K;
+        let WayOut { place, content } = way_out;
+        match self {
+            FuzzError::Format { .. } => format!("{self}\n  {content}"),
+            FuzzError::Io { source, .. } | FuzzError::Disk { source, .. } => match source.kind() {
+                K::StorageFull | K::QuotaExceeded => format!("{self}\n  free space or {place}"),
+                K::PermissionDenied
+                | K::ReadOnlyFilesystem
+                | K::NotADirectory
+                | K::NotFound
+                | K::AlreadyExists => format!("{self}\n  {place}"),
+                _ => self.to_string(),
+            },
+            _ => self.to_string(),
+        }
     }
 }
 
@@ -487,12 +502,12 @@ mod tests {
             (
                 libafl::Error::os_error(full(), "writing out/runs/000001.run"),
                 "writing out/runs/000001.run: ",
-                "free space",
+                "free space or elsewhere",
             ),
             (
                 libafl::Error::from(full()),
                 "writing into the campaign folder: ",
-                "free space",
+                "free space or elsewhere",
             ),
             (
                 libafl::Error::illegal_state("else"),
@@ -500,8 +515,12 @@ mod tests {
                 "else",
             ),
         ];
+        let way_out = WayOut {
+            place: "elsewhere",
+            content: "",
+        };
         for (e, start, part) in table {
-            let text = FuzzError::from(e).to_string();
+            let text = FuzzError::from(e).told(way_out);
             assert!(text.starts_with(start) && text.contains(part), "{text}");
         }
     }

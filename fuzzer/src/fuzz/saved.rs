@@ -9,7 +9,7 @@ use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
 use super::sync::{Other, Taken};
 use crate::campaign::folder::{append, io, write_whole};
-use crate::campaign::state::{Identity, Opened, STATE_VERSION, Store, hook, tidy};
+use crate::campaign::state::{Identity, Lock, Opened, STATE_VERSION, Store, hook, tidy};
 use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
 use crate::search::queue::Change;
 use crate::search::{Origin, Pick, Queue, Swarm, Warren, XoRand};
@@ -266,9 +266,10 @@ pub fn identity(options: &FuzzOptions) -> Identity {
 /// Whether the campaign of an instance's folder may go on with these options; before anything is set up.
 ///
 /// # Errors
-/// [`FuzzError::Usage`]: there is none, or it is another one, with each difference.
+/// [`FuzzError::Usage`]: a process works on it, there is none, or it is another one, with each difference.
 pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
     let root = options.out.join(&options.instance);
+    Lock::free(&root)?;
     if !state::exists(&root) {
         return Err(Folder::taken(&root).unwrap_or_else(|| {
             FuzzError::Usage(format!(

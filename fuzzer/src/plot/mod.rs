@@ -10,6 +10,7 @@ use crate::campaign::folder::write_whole;
 use crate::campaign::stats::unix_now;
 use crate::cli::args::PlotArgs;
 use crate::cli::exit::{CliError, Exit};
+use crate::fuzz::WayOut;
 use crate::whatsup::instance::Instance;
 use chart::{Across, Chart, Line};
 use data::Series;
@@ -18,6 +19,12 @@ use std::path::Path;
 
 /// Points of a line at most: more than the drawing has pixels.
 const POINTS: usize = 2000;
+
+/// Of trouble with what is drawn.
+const WAY_OUT: WayOut<'static> = WayOut {
+    place: "name another folder with -o",
+    content: "name another campaign",
+};
 
 /// Runs the verb.
 ///
@@ -39,7 +46,7 @@ pub fn run(args: &PlotArgs) -> Result<Exit, CliError> {
         ))
     })?;
     let put = |name: &str, text: &str| {
-        write_whole(&dir.join(name), text.as_bytes()).map_err(CliError::setup)
+        write_whole(&dir.join(name), text.as_bytes()).map_err(|e| WAY_OUT.of(e))
     };
     let mut svgs = Vec::new();
     for chart in charts(&all) {

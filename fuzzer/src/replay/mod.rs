@@ -16,7 +16,6 @@ use crate::cli::signals::Interrupt;
 use crate::known::KnownBugs;
 use flow::{Plan, replay};
 use junit::Junit;
-use std::io::Write;
 use warren_executor::run::check_request;
 use warren_executor::target::Target;
 use warren_executor::{PrefixUse, RunOptions};
@@ -101,10 +100,7 @@ fn made(
             Ok((product, judgement))
         },
         &|| interrupt.asked(),
-        &mut |text| {
-            let mut out = std::io::stdout().lock();
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        },
+        &mut |text| print!("{text}"),
         &mut |file, outcome, product, judgement| {
             print!("{}", known_text(&known, product, judgement));
             junit

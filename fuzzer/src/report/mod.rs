@@ -9,7 +9,6 @@ mod text;
 use crate::cli::args::ReportArgs;
 use crate::cli::exit::{CliError, Exit};
 use read::Finding;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Runs the verb.
@@ -38,8 +37,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
     if folders.is_empty() {
         out = format!("no findings in {}\n", args.dir.display());
     }
-    // A reader that has seen enough (`| head`) is no error.
-    let _ = std::io::stdout().lock().write_all(out.as_bytes());
+    print!("{out}");
     if broken.is_empty() {
         Ok(Exit::End)
     } else {

@@ -26,11 +26,11 @@ pub enum SeedError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("seed: {0}\n  or take it out of the folder: one bad seed refuses all")]
+    #[error("seed: {0}\n  or leave it out: one bad seed refuses all")]
     File(#[from] SequenceFileError),
     #[error("seed {}: {why}{}", path.display(), remedy(.why))]
     Refused { path: PathBuf, why: RunError },
-    #[error("no usable seed in {}: {why}\n  put sequences with at least one fault there, or leave -i out", path.display())]
+    #[error("no usable seed in {}: {why}\n  give a file or a folder with at least one sequence that has a fault", path.display())]
     None { path: PathBuf, why: String },
 }
 

@@ -24,6 +24,7 @@ use crate::cli::args::TminArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, failed, load, reproduce_flags, run_options};
 use crate::cli::signals::Interrupt;
+use crate::fuzz::WayOut;
 use crate::replay::flow::one;
 use candidate::Candidate;
 use drive::{World, drive};
@@ -31,7 +32,6 @@ use facts::Facts;
 use input::Input;
 use journal::{Header, JOURNAL_VERSION, Journal, JournalError};
 use machine::{Ask, Minimiser, Outcome, Settings, Told};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
@@ -42,6 +42,12 @@ use warren_model::NodeName;
 /// Ends of the files beside the result.
 pub const PASSING: &str = "passing.toml";
 pub const JOURNAL: &str = "journal.jsonl";
+
+/// Of trouble with the result.
+const WAY_OUT: WayOut<'static> = WayOut {
+    place: "name a file in another folder with -o",
+    content: "name another file with -o",
+};
 
 /// Runs the verb.
 ///
@@ -162,7 +168,7 @@ fn last_words(
     write_result(&args.out, m, name, given.sequence.faults.len())?;
     let passing = beside(&args.out, PASSING);
     if let Some(text) = report::neighbour_text(m, &args.out.display().to_string()) {
-        write_whole(&passing, text.as_bytes()).map_err(CliError::setup)?;
+        write_whole(&passing, text.as_bytes()).map_err(|e| WAY_OUT.of(e))?;
     }
     let mut commands = vec![("result", args.out.display().to_string())];
     if m.neighbour().is_some() {
@@ -195,6 +201,15 @@ fn replay_command(args: &TminArgs) -> String {
 /// The journal beside the result; a result without one is somebody else's file.
 fn open(args: &TminArgs, input: &Input, limit: Duration) -> Result<Journal, CliError> {
     let path = beside(&args.out, JOURNAL);
+    if let Some(folder) = args.out.parent().filter(|f| !f.as_os_str().is_empty())
+        && !folder.is_dir()
+    {
+        return Err(CliError::usage(format!(
+            "-o {}: {} is no folder that is there: the result and its journal have no place\n  make that folder, or name a file in another one with -o",
+            args.out.display(),
+            folder.display()
+        )));
+    }
     if args.out.exists() && !args.out.is_file() {
         return Err(CliError::usage(format!(
             "-o {}: a folder, device or pipe takes no result, which needs its journal beside it\n  name a file with -o, such as min.toml",
@@ -232,13 +247,11 @@ impl From<JournalError> for CliError {
 
 fn write_result(out: &Path, m: &Minimiser, name: &str, faults: usize) -> Result<(), CliError> {
     let text = report::result_text(m, name, faults);
-    write_whole(out, text.as_bytes()).map_err(CliError::setup)
+    write_whole(out, text.as_bytes()).map_err(|e| WAY_OUT.of(e))
 }
 
 fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // A closed pipe is no reason to lose the result.
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    println!("{line}");
 }
 
 /// Runs on a real cluster, made and judged as `replay` does.

@@ -76,7 +76,7 @@ impl Ui {
                 }));
                 let again = || {
                     restore_terminal();
-                    print(&said.text());
+                    print!("{}", said.text());
                 };
                 match shown {
                     Ok(Shown::Ended) => return again(),
@@ -289,7 +289,7 @@ fn run_status(snapshot: &SharedSnapshot, end: &AtomicBool) {
     loop {
         let ending = end.load(Ordering::SeqCst);
         for line in snapshot.drain_lines() {
-            print_line(&line);
+            println!("{line}");
         }
         if ending {
             break;
@@ -298,22 +298,11 @@ fn run_status(snapshot: &SharedSnapshot, end: &AtomicBool) {
             next += Duration::from_secs(1);
             let now: Snapshot = snapshot.get();
             if now.started.is_some() && !now.ended {
-                print_line(&status_line(&now, Instant::now()));
+                println!("{}", status_line(&now, Instant::now()));
             }
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// A reader that went away (`| head`) must not end a campaign.
-fn print_line(line: &str) {
-    print(&format!("{line}\n"));
-}
-
-/// Text on stdout; unlike `print!` it survives a terminal that is gone.
-pub fn print(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// A line on stderr; unlike `eprintln!` it survives a terminal that is gone.

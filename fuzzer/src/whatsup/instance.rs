@@ -1,6 +1,7 @@
 //! The instances of a campaign folder and what their fuzzer_stats say; whether the process behind one still lives. Reads only.
 
 use crate::campaign::folder::shell_line;
+use crate::campaign::state::LOCK;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -17,8 +18,13 @@ pub enum Life {
     Alive,
     /// Its process lives, but it has not written for so many seconds.
     Silent(u64),
+    /// Its process is gone, and has not said why.
     Dead,
-    /// It has not fuzzed yet: learning goes on, or it ended before.
+    /// It said that it ended; why is its figure `ended`.
+    Ended,
+    /// The process of this number lives and has not fuzzed yet.
+    Learning(u64),
+    /// It has not fuzzed, and no process is at it.
     NotBegun,
 }
 
@@ -134,18 +140,7 @@ impl Instance {
                 .and_then(|b| Stats::parse(&String::from_utf8_lossy(&b)))
                 .map_err(|e| format!("{}: {e}", file.display()))
         });
-        let life = match &stats {
-            None => Life::NotBegun,
-            Some(Err(_)) => Life::Dead,
-            Some(Ok(s)) => {
-                let lives = lives(
-                    Path::new("/proc"),
-                    s.number("fuzzer_pid"),
-                    s.text("command_line"),
-                );
-                life(lives, s.number("last_update"), now)
-            }
-        };
+        let life = life(Path::new("/proc"), folder, stats.as_ref(), now);
         Instance {
             name,
             folder: folder.to_owned(),
@@ -156,15 +151,32 @@ impl Instance {
     }
 }
 
-/// What a process and the age of its figures say.
-#[must_use]
-pub fn life(lives: bool, last_update: u64, now: u64) -> Life {
-    let age = now.saturating_sub(last_update);
-    match (lives, age > SILENT_S) {
-        (false, _) => Life::Dead,
-        (true, true) => Life::Silent(age),
-        (true, false) => Life::Alive,
+/// What the processes that work or worked in the folder say, and its figures.
+fn life(proc: &Path, folder: &Path, stats: Option<&Result<Stats, String>>, now: u64) -> Life {
+    let at_work = at_work(proc, folder);
+    let s = match stats {
+        None => return at_work.map_or(Life::NotBegun, Life::Learning),
+        Some(Err(_)) => return Life::Dead,
+        Some(Ok(s)) => s,
+    };
+    // A campaign gone on with has figures of the process before, until its own first run ends.
+    let lives = at_work.is_some() || lives(proc, s.number("fuzzer_pid"), s.text("command_line"));
+    let age = now.saturating_sub(s.number("last_update"));
+    match (lives, s.text("ended")) {
+        (true, _) if age > SILENT_S => Life::Silent(age),
+        (true, _) => Life::Alive,
+        // Afl-fuzz's have no such key.
+        (false, "" | "no") => Life::Dead,
+        (false, _) => Life::Ended,
     }
+}
+
+/// The living process that has the folder's lock: it is there before any figures are.
+fn at_work(proc: &Path, folder: &Path) -> Option<u64> {
+    let read = |file| std::fs::read_to_string(folder.join(file)).ok();
+    let pid = read(LOCK)?.trim().parse().ok()?;
+    let command_line = read("cmdline").unwrap_or_default();
+    lives(proc, pid, command_line.trim()).then_some(pid)
 }
 
 /// Whether the process of that number is the one that was started so; numbers are given again to other processes.
@@ -228,11 +240,36 @@ mod tests {
 
     #[test]
     fn how_an_instance_is() {
-        assert_eq!(life(true, 100, 100 + SILENT_S), Life::Alive);
-        assert_eq!(life(true, 100, 200), Life::Silent(100));
-        assert_eq!(life(false, 100, 101), Life::Dead);
-        // A clock set back is no age.
-        assert_eq!(life(true, 500, 100), Life::Alive);
+        let dir = tempfile::tempdir().unwrap();
+        let proc = dir.path().join("proc");
+        std::fs::create_dir_all(proc.join("7")).unwrap();
+        std::fs::write(proc.join("7/cmdline"), b"warren\0fuzz\0x\0").unwrap();
+        let stats = |pid: u64, updated: u64, ended: &str| {
+            let text = format!(
+                "start_time : 1\nlast_update : {updated}\nfuzzer_pid : {pid}\nexecs_done : 1\ncommand_line : warren fuzz x\nended : {ended}\n"
+            );
+            Some(Stats::parse(&text))
+        };
+        let table = [
+            // The lock's pid, the figures, now.
+            ("", stats(7, 100, "no"), 100 + SILENT_S, Life::Alive),
+            ("", stats(7, 100, "no"), 200, Life::Silent(100)),
+            // A clock set back is no age.
+            ("", stats(7, 500, "no"), 100, Life::Alive),
+            ("8\n", stats(8, 100, "no"), 101, Life::Dead),
+            ("8\n", stats(8, 100, "runs"), 101, Life::Ended),
+            // Gone on with: another process has it now.
+            ("7\n", stats(8, 100, "runs"), 101, Life::Alive),
+            ("7\n", None, 100, Life::Learning(7)),
+            ("8\n", None, 100, Life::NotBegun),
+            ("", None, 100, Life::NotBegun),
+            ("", Some(Err("broken".into())), 100, Life::Dead),
+        ];
+        for (lock, stats, now, want) in table {
+            std::fs::write(dir.path().join(LOCK), lock).unwrap();
+            let got = life(&proc, dir.path(), stats.as_ref(), now);
+            assert_eq!(got, want, "{lock:?} {stats:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::campaign::stats::unix_now;
 use crate::cli::args::WhatsupArgs;
 use crate::cli::exit::{CliError, Exit};
 use instance::{Instance, instances};
-use std::io::Write;
 use std::path::Path;
 
 /// Runs the verb.
@@ -26,10 +25,7 @@ pub fn run(args: &WhatsupArgs) -> Result<Exit, CliError> {
     if broken.len() == all.len() {
         return Err(CliError::usage(broken.join("\n")));
     }
-    // A reader that has seen enough (`| head`) is no error.
-    let _ = std::io::stdout()
-        .lock()
-        .write_all(text::text(&all, args.summary, now).as_bytes());
+    print!("{}", text::text(&all, args.summary, now));
     Ok(Exit::End)
 }
 

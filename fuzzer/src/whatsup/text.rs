@@ -9,6 +9,8 @@ use std::fmt::Write;
 struct Sums {
     alive: u64,
     silent: u64,
+    learning: u64,
+    ended: u64,
     dead: u64,
     not_begun: u64,
     unreadable: u64,
@@ -49,10 +51,14 @@ pub fn text(all: &[Instance], summary: bool, now: u64) -> String {
 fn individual(i: &Instance, now: u64) -> String {
     let stats = match &i.stats {
         None => {
-            return format!(
-                ">>> {} <<<\n\n  no figures yet: it is learning, or ended before the first sequence\n",
-                i.name
-            );
+            let how = match i.life {
+                Life::Learning(pid) => {
+                    format!("alive, pid {pid}: it is learning, and has no figures yet")
+                }
+                _ => "no figures: it ended before the first sequence, or is on another machine"
+                    .into(),
+            };
+            return format!(">>> {} <<<\n\n  {how}\n", i.name);
         }
         Some(Err(e)) => return format!(">>> {} <<<\n\n  cannot be read: {e}\n", i.name),
         Some(Ok(s)) => s,
@@ -81,7 +87,13 @@ fn individual(i: &Instance, now: u64) -> String {
                 "dead or on another machine; last word {} ago",
                 duration(now.saturating_sub(stats.number("last_update")))
             ),
-            Life::NotBegun => "not begun".into(),
+            Life::Ended => format!(
+                "ended ({}) {} ago",
+                stats.text("ended"),
+                duration(now.saturating_sub(stats.number("last_update")))
+            ),
+            // Both have no figures.
+            Life::Learning(_) | Life::NotBegun => "not begun".into(),
         },
     );
     if stats.number("others") > 0 {
@@ -178,7 +190,10 @@ impl Sums {
     fn add(&mut self, i: &Instance) {
         let s = match &i.stats {
             None => {
-                self.not_begun += 1;
+                match i.life {
+                    Life::Learning(_) => self.learning += 1,
+                    _ => self.not_begun += 1,
+                }
                 return;
             }
             Some(Err(_)) => {
@@ -190,9 +205,10 @@ impl Sums {
         match i.life {
             Life::Alive => self.alive += 1,
             Life::Silent(_) => self.silent += 1,
-            Life::Dead | Life::NotBegun => self.dead += 1,
+            Life::Ended => self.ended += 1,
+            Life::Dead | Life::Learning(_) | Life::NotBegun => self.dead += 1,
         }
-        if i.life != Life::Dead {
+        if matches!(i.life, Life::Alive | Life::Silent(_)) {
             self.per_hour += per_hour(s);
         }
         self.run_time += s.number("run_time");
@@ -219,11 +235,16 @@ impl Sums {
         let mut row = |key: &str, value: String| {
             let _ = writeln!(out, "{key:>21} : {value}");
         };
-        row("Instances alive", (self.alive + self.silent).to_string());
+        row(
+            "Instances alive",
+            (self.alive + self.silent + self.learning).to_string(),
+        );
         for (key, n) in [
             ("of these silent", self.silent),
+            ("of these learning", self.learning),
+            ("Ended", self.ended),
             ("Dead or remote", self.dead),
-            ("Without figures yet", self.not_begun),
+            ("Without figures", self.not_begun),
             ("Unreadable", self.unreadable),
         ] {
             if n > 0 {
@@ -311,6 +332,8 @@ mod tests {
             instance("c", Life::Dead, Some(stats)),
             instance("d", Life::NotBegun, None),
             instance("e", Life::Dead, Some("x")),
+            instance("f", Life::Learning(8), None),
+            instance("g", Life::Ended, Some(&format!("{stats}ended : runs\n"))),
         ];
         let long = text(&all, false, 1000);
         for part in [
@@ -318,7 +341,9 @@ mod tests {
             "state           : alive\n",
             "silent for 1 min, 30 sec",
             "dead or on another machine; last word 10 sec ago",
-            "no figures yet",
+            ">>> d <<<\n\n  no figures: it ended before",
+            ">>> f <<<\n\n  alive, pid 8: it is learning",
+            "state           : ended (runs) 10 sec ago\n",
             "cannot be read: line 1",
             "speed           : 1000 runs an hour",
             "last find       : 20 sec ago",
@@ -332,14 +357,16 @@ mod tests {
         let short = text(&all, true, 1000);
         assert!(long.ends_with(&short) && short.starts_with("Summary\n"));
         for part in [
-            "Instances alive : 2\n",
+            "Instances alive : 3\n",
             "of these silent : 1\n",
+            "of these learning : 1\n",
+            "Ended : 1\n",
             "Dead or remote : 1\n",
-            "Without figures yet : 1\n",
+            "Without figures : 1\n",
             "Unreadable : 1\n",
-            "Total runs : 75 (54 sequences tested)\n",
+            "Total runs : 100 (72 sequences tested)\n",
             "Speed of the living : 2000 runs an hour\n",
-            "Findings : 2, 1 of them known (crashes saved 6, hangs 0)\n",
+            "Findings : 2, 1 of them known (crashes saved 8, hangs 0)\n",
         ] {
             assert!(short.contains(part), "no `{part}` in\n{short}");
         }

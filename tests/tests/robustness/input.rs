@@ -130,4 +130,5 @@ fn a_reader_that_is_gone_is_no_panic() {
     let done = warren(&["targets"]).stdout(full).output().unwrap();
     let err = String::from_utf8_lossy(&done.stderr);
     assert!(err.contains("writing to standard output"), "{err}");
+    assert_eq!(done.status.code(), Some(1), "{err}");
 }

@@ -1,7 +1,7 @@
 //! Brings the files of a campaign in line with its state after a kill: what was written for the run in progress is removed, what
 //! does not belong there is put aside. Called once, at resume. Never removes a file of queue/, crashes/, hangs/ or findings/.
 
-use crate::campaign::folder::{OTHERWISE, UNCONFIRMED, io, write_whole};
+use crate::campaign::folder::{OTHERWISE, UNCONFIRMED, io, is_temporary, write_whole};
 use crate::campaign::{EntryName, StoredRun};
 use crate::fuzz::FuzzError;
 use std::collections::BTreeSet;
@@ -75,12 +75,10 @@ fn remove(path: &Path) -> Result<(), FuzzError> {
     }
 }
 
-/// Files that were being written, to be renamed: `.<name>.<pid>.<n>`, `.checkpoint.<pid>`.
+/// Files that were being written, to be renamed.
 fn temporaries(folder: &Path) -> Result<(), FuzzError> {
     for name in names(folder)? {
-        let number = name.rsplit('.').next().unwrap_or("");
-        let ours = name.starts_with('.') && !number.is_empty();
-        if ours && number.bytes().all(|b| b.is_ascii_digit()) && folder.join(&name).is_file() {
+        if is_temporary(&name) && folder.join(&name).is_file() {
             remove(&folder.join(name))?;
         }
     }
@@ -103,11 +101,10 @@ fn runs(folder: &Path, expected: &Expected) -> Result<(), FuzzError> {
             remove(&folder.join(&name))?;
         }
     }
-    let missing = |name: String| {
-        FuzzError::Format {
+    let missing = |name: String| FuzzError::Format {
         path: folder.join(name),
-        why: "is missing: the campaign cannot go on without it; bring it back, or begin anew with another -o".into(),
-    }
+        why: "is missing: the campaign cannot go on without it: bring it back, if it is somewhere"
+            .into(),
     };
     if let Some(id) = (0..expected.kept).find(|id| !there.contains(id)) {
         let path = StoredRun::path(Path::new(""), id);
@@ -141,13 +138,17 @@ fn aside(root: &Path, sub: &str, known: u64, notes: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-/// Lines of the run in progress go, and a torn one; time never runs back in a plot.
+/// Lines of the run in progress go, a torn one and what is none; time never runs back in a plot.
 fn plot(path: &Path, run_time_ms: u64) -> Result<(), FuzzError> {
     if !path.is_file() {
         return Ok(());
     }
-    let text = fs::read_to_string(path).map_err(io("reading", path))?;
-    let belongs = |line: &&str| {
+    let bytes = fs::read(path).map_err(io("reading", path))?;
+    // Of what a power cut or a full disk made of it only the figures are wanted.
+    let belongs = |line: &&[u8]| {
+        let Ok(line) = std::str::from_utf8(line) else {
+            return false;
+        };
         let time = line
             .split(',')
             .next()
@@ -155,11 +156,16 @@ fn plot(path: &Path, run_time_ms: u64) -> Result<(), FuzzError> {
         line.ends_with('\n')
             && (line.starts_with('#') || time.is_some_and(|t| t <= run_time_ms.div_ceil(1000)))
     };
-    let kept: String = text.split_inclusive('\n').filter(belongs).collect();
-    if kept == text {
+    let kept: Vec<u8> = bytes
+        .split_inclusive(|b| *b == b'\n')
+        .filter(belongs)
+        .flatten()
+        .copied()
+        .collect();
+    if kept == bytes {
         Ok(())
     } else {
-        write_whole(path, kept.as_bytes())
+        write_whole(path, &kept)
     }
 }
 
@@ -203,7 +209,8 @@ mod tests {
         for name in kept.iter().chain(&gone).chain([&strange]) {
             fs::write(root.join(name), "x").unwrap();
         }
-        fs::write(root.join("plot_data"), "# head\n3, 0\n4, 0\n9, 0\n4").unwrap();
+        let plot = b"# head\n3, 0\n\0\0\n4, 0\n4, \xff\xfe\n9, 0\n4\xff";
+        fs::write(root.join("plot_data"), plot).unwrap();
         let expected = Expected {
             kept: 2,
             parked: BTreeSet::from([1]),

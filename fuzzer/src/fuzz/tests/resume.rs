@@ -532,6 +532,8 @@ fn another_campaign_is_refused_with_every_difference() {
     };
     assert!(ask(none(&again)).contains("holds none"));
     fs::create_dir_all(empty.path().join("default/queue")).unwrap();
+    assert!(ask(none(&again)).contains("holds none"));
+    fs::write(empty.path().join("default/queue/id:000000"), "x").unwrap();
     assert!(ask(none(&again)).contains("not its state (state/checkpoint)"));
     // Two at once.
     let lock = crate::campaign::state::Lock::take(&root).unwrap();
