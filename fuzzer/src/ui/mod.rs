@@ -34,7 +34,7 @@ use crate::fuzz::{SharedSnapshot, Snapshot};
 use files::Files;
 use keys::{Act, Lengths, Page, View, press};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::crossterm::event::{Event, KeyEvent, KeyEventKind};
 use said::Said;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -190,13 +190,12 @@ impl Screen {
         if !drawn {
             return Ok(false);
         }
-        // Asked before crossterm is: its loop never ends on a terminal that has gone.
-        if !terminal::keys_within(FRAME)? || !event::poll(Duration::ZERO)? {
+        if !terminal::keys_within(FRAME)? {
             return Ok(true);
         }
         // All that has come, so that a held key does not lag behind; any other event only means another frame.
-        loop {
-            if let Event::Key(key) = event::read()?
+        while let Some(event) = terminal::event()? {
+            if let Event::Key(key) = event
                 && key.kind != KeyEventKind::Release
             {
                 let height = terminal.size().map_or(24, |a| a.height);
@@ -205,10 +204,8 @@ impl Screen {
                     terminal.clear()?;
                 }
             }
-            if !event::poll(Duration::ZERO)? {
-                return Ok(true);
-            }
         }
+        Ok(true)
     }
 
     fn key(
