@@ -362,7 +362,6 @@ impl FuzzStage {
                 slots: info.slots as u64,
             });
             session.counts.kept += 1;
-            session.counts.last_find = Some(session.clock.fuzz_ms());
             if new_slots > 0 {
                 session.durable_due.insert(id);
                 session.news.durable_in.push(id);
@@ -412,6 +411,10 @@ impl FuzzStage {
         line.new_coverage = new_slots > 0;
         line.new_states = new_states;
         line.kept = kept.map(|id| usize::from(id) as u64);
+        // A run kept for its last fault alone, or because the search keeps all, showed nothing new.
+        if new_slots > 0 || new_states > 0 {
+            session.counts.last_find = Some(line.at_ms);
+        }
         line.seed_run = job.seed_run();
         line.why.clone_from(&job.why);
         session.run_ended(&line)?;
