@@ -1,16 +1,19 @@
 //! The screen on a made-up terminal: words and cells that matter, for tables of snapshots, pages and sizes.
 
+use super::Screen;
 use super::files::{Files, Log, Story};
 use super::keys::{Page, View};
 use super::queue::tree;
 use super::samples::{busy, learning, node, paused};
 use super::screen::draw;
-use crate::fuzz::{CurrentRun, Snapshot};
+use crate::cli::signals::Interrupt;
+use crate::fuzz::{CurrentRun, SharedSnapshot, Snapshot};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use ratatui::style::{Color, Modifier};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
@@ -461,6 +464,27 @@ fn slots_side_by_side_have_a_line_each() {
     );
     // In a small terminal the number of slots still stands.
     anywhere(&overview((80, 24), &s, t), &[", 3 slots"]);
+}
+
+/// The note on key `n` would be a lie beside the next run.
+#[test]
+fn a_note_belongs_to_the_run_its_key_was_pressed_in() {
+    let t = Instant::now();
+    let (shared, interrupt) = (SharedSnapshot::default(), Interrupt::default());
+    let run = |begun: u64| {
+        let mut s = busy(t);
+        s.current.since = t.checked_add(Duration::from_secs(begun));
+        s
+    };
+    let mut screen = Screen::new(false);
+    let message = |screen: &Screen, s: &Snapshot| screen.message(s, &shared, &interrupt);
+    assert_eq!(message(&screen, &run(0)), "");
+    let n = KeyEvent::from(KeyCode::Char('n'));
+    screen.key(n, &run(0), (80, 24).into(), &shared, &interrupt);
+    assert!(message(&screen, &run(0)).starts_with("giving this run up"));
+    assert_eq!(message(&screen, &run(1)), "");
+    screen.key(n, &learning(t), (80, 24).into(), &shared, &interrupt);
+    assert!(message(&screen, &learning(t)).contains("learning needs its runs"));
 }
 
 #[test]
