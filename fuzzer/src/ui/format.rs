@@ -87,6 +87,22 @@ pub fn clip(text: &str, width: usize) -> String {
     short
 }
 
+/// In pieces of at most `width` characters, cut at the last blank that leaves no piece shorter than half of it.
+pub fn fold(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut rest: Vec<char> = text.chars().collect();
+    let mut pieces = Vec::new();
+    while rest.len() > width {
+        let blank = rest[..=width].iter().rposition(|c| *c == ' ');
+        let at = blank.filter(|at| *at > width / 2).unwrap_or(width);
+        let behind = rest.split_off(at);
+        pieces.push(rest.into_iter().collect());
+        rest = behind.into_iter().skip_while(|c| *c == ' ').collect();
+    }
+    pieces.push(rest.into_iter().collect());
+    pieces
+}
+
 /// Slots that only faults reached; 0 while the fault-free figure is not there yet.
 pub fn over_fault_free(s: &Snapshot) -> u64 {
     if s.coverage_fault_free == 0 {
@@ -158,5 +174,21 @@ mod tests {
         assert_eq!(clip("abc", 3), "abc");
         assert_eq!(clip("abcd", 3), "ab~");
         assert_eq!(clip("äöüß", 3), "äö~");
+    }
+
+    #[test]
+    fn folding() {
+        let table: [(&str, &[&str]); 6] = [
+            ("", &[""]),
+            ("abcdef", &["abcdef"]),
+            ("abcdefg", &["abcdef", "g"]),
+            ("abcdef ghij", &["abcdef", "ghij"]),
+            ("äöü  ßx yz", &["äöü ", "ßx yz"]),
+            ("a bcdefgh", &["a bcde", "fgh"]),
+        ];
+        for (text, want) in table {
+            assert_eq!(fold(text, 6), want, "{text:?}");
+        }
+        assert_eq!(fold("ab", 0), ["a", "b"]);
     }
 }

@@ -225,6 +225,12 @@ impl Screen {
         let log = node.and_then(|n| self.files.logs.get(&n.name));
         let lengths = Lengths {
             findings: s.kept_findings.len(),
+            text: findings::scrolled_most(
+                screen::page(size),
+                s,
+                self.view,
+                self.files.story.as_ref(),
+            ),
             rows: self.files.rows.len(),
             newest: queue::newest(&self.files.rows),
             nodes: s.nodes.len(),

@@ -6,7 +6,7 @@ use super::look::Palette;
 use super::{findings, help, logs, overview, queue};
 use crate::fuzz::Snapshot;
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Rect, Size};
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
@@ -32,7 +32,7 @@ pub fn draw(
         return;
     }
     frame.render_widget(banner(s, p), Rect::new(0, 0, area.width, 1));
-    let page = Rect::new(0, 1, area.width, area.height - 1);
+    let page = page(area.as_size());
     match view.page {
         Page::Overview => overview::draw(frame, page, s, now, p),
         Page::Findings => findings::draw(frame, page, s, view, files.story.as_ref(), p),
@@ -45,6 +45,11 @@ pub fn draw(
     let width = u16::try_from(keys.width()).unwrap_or(u16::MAX);
     let width = width.min(area.width - 4);
     frame.render_widget(keys, Rect::new(2, area.height - 1, width, 1));
+}
+
+/// Where a page is drawn: below the banner.
+pub fn page(screen: Size) -> Rect {
+    Rect::new(0, 1, screen.width, screen.height.saturating_sub(1))
 }
 
 /// The least that helps: what goes on, and how to end it.

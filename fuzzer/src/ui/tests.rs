@@ -2,10 +2,11 @@
 
 use super::Screen;
 use super::files::{Files, Log, Story};
+use super::findings::scrolled_most;
 use super::keys::{Page, View};
 use super::queue::tree;
 use super::samples::{busy, learning, node, paused};
-use super::screen::draw;
+use super::screen::{draw, page as page_of};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{CurrentRun, SharedSnapshot, Snapshot};
 use ratatui::Terminal;
@@ -270,7 +271,9 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
             number: 0,
             reproduce: Some("warren replay /out/x".into()),
             minimise: Some("warren tmin -i /out/x".into()),
-            lines: vec!["    key 7 differs".into()],
+            headline: Some("replicas (safety, healed) at n2, leader [1a2b3c4d]".into()),
+            evidence: vec!["    key 7 differs".into()],
+            about: vec!["found by warren (seed 7), run 15".into()],
         }),
         ..Files::default()
     };
@@ -282,12 +285,13 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
                 " findings (2) ",
                 "> 000000  safety    shown 2 of 3    replicas  [1a2b3c4d]",
                 "  000001  safety    not replayed    acknowledged",
-                "headline : replicas (safety) [1a2b3c4d]",
+                "headline : replicas (safety, healed) at n2, leader [1a2b3c4d]",
                 "k of n : showed again in 2 of 3 replays",
                 "folder : /out/canary/default/findings/000000",
                 "reproduce : warren replay /out/x",
                 "minimise : warren tmin -i /out/x",
                 "key 7 differs",
+                "found by warren",
                 "[2 findings(2)]",
             ],
         );
@@ -310,6 +314,54 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
         false,
     ));
     anywhere(&none, &["No finding stands yet.", "2 runs failed"]);
+}
+
+/// At 80 x 24 with many findings what failed is in view, and the end of a long story can be reached and not passed.
+#[test]
+fn evidence_comes_first_and_the_commands_once_at_the_end() {
+    let t = Instant::now();
+    let mut s = busy(t);
+    s.kept_findings = vec![s.kept_findings[0].clone(); 9];
+    let command = format!("warren replay {}", "x".repeat(150));
+    let story = Story {
+        number: 0,
+        evidence: (0..30).map(|k| format!("    key {k} differs")).collect(),
+        reproduce: Some(command),
+        minimise: Some("warren tmin".into()),
+        ..Story::default()
+    };
+    let f = Files {
+        story: Some(story),
+        ..Files::default()
+    };
+    let most = scrolled_most(
+        page_of((80, 24).into()),
+        &s,
+        page(Page::Findings),
+        f.story.as_ref(),
+    );
+    let shown = |text| {
+        let v = View {
+            text,
+            ..page(Page::Findings)
+        };
+        lines(&buffer((80, 24), &s, v, &f, t, false))
+    };
+    let (top, end) = (shown(0), shown(most));
+    anywhere(
+        &top,
+        &[
+            "headline : ",
+            "key 0 differs",
+            "key 7 differs",
+            ", lines 1-",
+        ],
+    );
+    assert!(!top.join("\n").contains("warren replay"));
+    has(&end, &[(22, "minimise : warren tmin"), (21, "xxx")]);
+    anywhere(&end, &["reproduce : warren replay x", "folder : /out"]);
+    assert_eq!(shown(most + 1), end);
+    assert_ne!(shown(most - 1), end);
 }
 
 #[test]
