@@ -60,8 +60,9 @@ pub fn speed(per_sec: f64) -> String {
     }
 }
 
-/// Fuzzing time now: the snapshot's, counted on from the first fuzzed run while the campaign goes on.
+/// Fuzzing time now: the snapshot's, counted on from the first fuzzed run while the campaign goes on. In a pause it stands still.
 pub fn run_time_ms(s: &Snapshot, now: Instant) -> u64 {
+    let now = s.paused_since.unwrap_or(now);
     match s.fuzz_started {
         Some(t) if !s.ended => u64::try_from(now.saturating_duration_since(t).as_millis())
             .unwrap_or(s.run_time_ms)
@@ -133,6 +134,7 @@ pub fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn times() {
@@ -141,6 +143,20 @@ mod tests {
         assert_eq!(ago(5000, None), "none seen yet");
         assert_eq!(ago(65_000, Some(1000)), "0 days, 0 hrs, 1 min, 4 sec");
         assert_eq!(ago(0, Some(9000)), "0 days, 0 hrs, 0 min, 0 sec");
+    }
+
+    #[test]
+    fn run_time_goes_on_but_not_in_a_pause() {
+        let t = Instant::now();
+        let at = |s| t + Duration::from_secs(s);
+        let mut s = Snapshot {
+            fuzz_started: Some(t),
+            run_time_ms: 3000,
+            ..Snapshot::default()
+        };
+        assert_eq!(run_time_ms(&s, at(9)), 9000);
+        s.paused_since = Some(at(7));
+        assert_eq!(run_time_ms(&s, at(9)), 7000);
     }
 
     #[test]
