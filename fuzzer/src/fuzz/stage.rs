@@ -365,10 +365,12 @@ impl FuzzStage {
             if new_slots > 0 {
                 session.durable_due.insert(id);
                 session.news.durable_in.push(id);
-                session.find(
-                    "coverage",
-                    format!("{new_slots} new slots by {}", job.sequence.kinds()),
-                );
+            }
+            let kinds = job.sequence.kinds();
+            match (new_slots, new_states) {
+                (0, 0) => {}
+                (0, n) => session.find("state", format!("{n} new states by {kinds}")),
+                (n, _) => session.find("coverage", format!("{n} new slots by {kinds}")),
             }
             if session.options.strategy.has_queue() {
                 let parent = parent_stacks(session, job)?;

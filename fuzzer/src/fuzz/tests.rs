@@ -150,7 +150,20 @@ fn the_last_new_find_is_the_last_run_that_showed_anything_new() {
     let new = |l: &&&serde_json::Value| l["new_coverage"] == true || l["new_states"] != 0;
     let last = kept.iter().rfind(new).unwrap();
     assert_ne!(kept.last().unwrap()["kept"], last["kept"]);
-    assert_eq!(snapshot.get().last_find_ms, last["at_ms"].as_u64());
+    let shown = snapshot.get();
+    assert_eq!(shown.last_find_ms, last["at_ms"].as_u64());
+    // New states stand in the list as new coverage does, or the list would say less than the time.
+    assert_eq!(last["new_coverage"], false);
+    let text = format!(
+        "{} new states by {}",
+        last["new_states"],
+        last["kinds"].as_str().unwrap()
+    );
+    let finds = shown.finds.iter();
+    let news: Vec<_> = finds
+        .filter(|f| ["coverage", "state"].contains(&f.what.as_str()))
+        .collect();
+    assert_eq!(news.last().map(|f| &f.text), Some(&text));
 }
 
 /// Sequences until the bug, by strategy; the limit when it was not found.
