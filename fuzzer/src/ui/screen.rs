@@ -9,7 +9,7 @@ use ratatui::Frame;
 use ratatui::layout::{Rect, Size};
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Paragraph, Wrap};
 use std::time::Instant;
 
 /// The smallest terminal all of it fits.
@@ -28,7 +28,8 @@ pub fn draw(
     let area = frame.area();
     let p = Palette { coloured };
     if area.width < WIDTH || area.height < HEIGHT {
-        frame.render_widget(Paragraph::new(too_small(s, area)), area);
+        let text = Paragraph::new(too_small(s, area)).wrap(Wrap { trim: true });
+        frame.render_widget(text, area);
         return;
     }
     frame.render_widget(banner(s, p), Rect::new(0, 0, area.width, 1));

@@ -391,12 +391,12 @@ fn the_queue_is_a_tree_that_scrolls_to_the_newest() {
             &b,
             &[
                 "queue: 90 kept runs, 4210 children pending in 210 classes",
-                "id:000000 fault-free at 0h00m00s, run 5, 2 children kept",
-                "├─ id:000001 crash +cov at 0h00m01s",
+                "id:000000 at 0h00m00s, run 5, 2 children kept: fault-free",
+                "├─ id:000001 +cov at 0h00m01s, run 1, 2 children kept: crash",
             ],
         );
         let b = lines(&buffer(size, &busy(t), page(Page::Queue), &f, t, false));
-        anywhere(&b, &["id:000089 crash"]);
+        anywhere(&b, &["id:000089 +cov at 0h01m29s"]);
     }
     let b = lines(&buffer(
         (200, 60),
@@ -409,7 +409,10 @@ fn the_queue_is_a_tree_that_scrolls_to_the_newest() {
         t,
         false,
     ));
-    anywhere(&b, &["id:000007 crash +cov", "<- a child of it runs now"]);
+    anywhere(
+        &b,
+        &["id:000007 +cov at", ", a child of it runs now: crash"],
+    );
     let empty = lines(&buffer(
         (80, 24),
         &busy(t),
@@ -583,6 +586,8 @@ fn empty_huge_and_tiny_do_not_panic() {
         &small,
         &["too small for the screen: 60 x 20", "120 runs, 1 findings"],
     );
+    let smaller = overview((40, 10), &s, t);
+    anywhere(&smaller, &["it needs 80 x 24", "0 hangs", "q ends it."]);
     let large = overview((120, 60), &s, t).join("\n");
     assert!(large.contains("fault 10 : -       crash 9"), "{large}");
 }
