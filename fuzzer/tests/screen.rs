@@ -189,12 +189,6 @@ fn all_gone(pids: &BTreeSet<u32>) {
 fn a_campaign_in_a_terminal_is_resized_looked_at_and_ended_by_key() {
     let dir = tempfile::tempdir().unwrap();
     let mut t = Terminal::start(&dir.path().join("out"));
-    let from = t.resize(120, 40);
-    t.wait_for("this run", from);
-    let from = t.resize(40, 10);
-    t.wait_for("small", from);
-    let from = t.resize(80, 24);
-    t.wait_for("process timing", from);
     for (key, page) in [
         ("2", "stands"),
         ("3", "queue:"),
@@ -205,6 +199,16 @@ fn a_campaign_in_a_terminal_is_resized_looked_at_and_ended_by_key() {
         let from = t.press(key);
         t.wait_for(page, from);
     }
+    let from = t.resize(120, 40);
+    t.wait_for("this run", from);
+    let from = t.resize(40, 10);
+    t.wait_for("small", from);
+    let from = t.resize(80, 24);
+    t.wait_for("process timing", from);
+    // Each key after a resize counts, the last one too.
+    let from = t.press("5");
+    t.wait_for("draw", from);
+    t.resize(100, 30);
     let cluster = t.cluster();
     t.press("q");
     let mut code = None;

@@ -20,7 +20,8 @@ impl Session {
         }
     }
 
-    /// Fills the list as if there had been no break, but for what left no file: runs that told nothing, runs given up.
+    /// Fills the list as if there had been no break, but for what left no file: runs that told nothing, runs given up,
+    /// and what is in no file's name: new states.
     pub fn finds_again(&self) {
         let root = self.folder.root();
         let mut finds = of_queue(&names(&root.join("queue")));

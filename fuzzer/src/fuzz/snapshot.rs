@@ -73,7 +73,7 @@ pub struct InjectedRates {
 pub struct FindLine {
     /// Fuzzing time, ms.
     pub at_ms: u64,
-    /// `finding`, `hang`, `coverage`, `unknown`.
+    /// `finding`, `known`, `hang`, `coverage`, `state`, `unknown`, `skipped`.
     pub what: String,
     pub text: String,
 }

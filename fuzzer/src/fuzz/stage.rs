@@ -362,14 +362,15 @@ impl FuzzStage {
                 slots: info.slots as u64,
             });
             session.counts.kept += 1;
-            session.counts.last_find = Some(session.clock.fuzz_ms());
             if new_slots > 0 {
                 session.durable_due.insert(id);
                 session.news.durable_in.push(id);
-                session.find(
-                    "coverage",
-                    format!("{new_slots} new slots by {}", job.sequence.kinds()),
-                );
+            }
+            let kinds = job.sequence.kinds();
+            match (new_slots, new_states) {
+                (0, 0) => {}
+                (0, n) => session.find("state", format!("{n} new states by {kinds}")),
+                (n, _) => session.find("coverage", format!("{n} new slots by {kinds}")),
             }
             if session.options.strategy.has_queue() {
                 let parent = parent_stacks(session, job)?;
@@ -412,6 +413,10 @@ impl FuzzStage {
         line.new_coverage = new_slots > 0;
         line.new_states = new_states;
         line.kept = kept.map(|id| usize::from(id) as u64);
+        // A run kept for its last fault alone, or because the search keeps all, showed nothing new.
+        if new_slots > 0 || new_states > 0 {
+            session.counts.last_find = Some(line.at_ms);
+        }
         line.seed_run = job.seed_run();
         line.why.clone_from(&job.why);
         session.run_ended(&line)?;

@@ -131,6 +131,41 @@ fn crashfuzz_finds_the_planted_bug_and_tells_everything() {
     assert!(snapshot.get().ended);
 }
 
+/// Most runs are kept for a last fault that is a crash: that is nothing new.
+#[test]
+fn the_last_new_find_is_the_last_run_that_showed_anything_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 1, 60);
+    let snapshot = o.snapshot.clone();
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        if run > 30 {
+            product.coverage.fill(0);
+        }
+        // So that no two runs end at one ms.
+        std::thread::sleep(Duration::from_millis(2));
+    });
+    let end = fuzz(Sim::new(3, 1), o, tweak);
+    let lines = lines(&end.folder);
+    let kept: Vec<_> = lines.iter().filter(|l| !l["kept"].is_null()).collect();
+    let new = |l: &&&serde_json::Value| l["new_coverage"] == true || l["new_states"] != 0;
+    let last = kept.iter().rfind(new).unwrap();
+    assert_ne!(kept.last().unwrap()["kept"], last["kept"]);
+    let shown = snapshot.get();
+    assert_eq!(shown.last_find_ms, last["at_ms"].as_u64());
+    // New states stand in the list as new coverage does, or the list would say less than the time.
+    assert_eq!(last["new_coverage"], false);
+    let text = format!(
+        "{} new states by {}",
+        last["new_states"],
+        last["kinds"].as_str().unwrap()
+    );
+    let finds = shown.finds.iter();
+    let news: Vec<_> = finds
+        .filter(|f| ["coverage", "state"].contains(&f.what.as_str()))
+        .collect();
+    assert_eq!(news.last().map(|f| &f.text), Some(&text));
+}
+
 /// Sequences until the bug, by strategy; the limit when it was not found.
 fn runs_until_bug(strategy: StrategyKind, seed: u64, limit: u64) -> u64 {
     let dir = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@
 
 use super::keys::{Page, View};
 use super::queue::{Row, tree};
-use crate::campaign::EntryName;
+use crate::campaign::{EntryName, KeptFinding};
 use crate::fuzz::Snapshot;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,9 +24,14 @@ const LINES: usize = 1000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Story {
     pub number: u64,
+    /// The failed check it was saved for, with stage and node.
+    pub headline: Option<String>,
+    /// What that check saw, then the other checks and what else the run showed.
+    pub evidence: Vec<String>,
+    /// How it was found.
+    pub about: Vec<String>,
     pub reproduce: Option<String>,
     pub minimise: Option<String>,
-    pub lines: Vec<String>,
 }
 
 /// The end of a node's logs.
@@ -56,15 +61,15 @@ impl Files {
             Some((page, t)) => page != view.page || now.saturating_duration_since(t) >= EVERY,
             None => true,
         };
-        let other =
-            view.page == Page::Findings && self.story.as_ref().map(|t| t.number) != chosen(s, view);
+        let other = view.page == Page::Findings
+            && self.story.as_ref().map(|t| t.number) != chosen(s, view).map(|f| f.number);
         if !due && !other {
             return;
         }
         self.read = Some((view.page, now));
         match view.page {
             Page::Overview | Page::Help => {}
-            Page::Findings => self.story = chosen(s, view).map(|n| story(&s.folder, n)),
+            Page::Findings => self.story = chosen(s, view).map(|f| story(&s.folder, f)),
             Page::Queue => {
                 if self.corpus != Some(s.corpus) || self.rows.is_empty() {
                     self.corpus = Some(s.corpus);
@@ -88,10 +93,10 @@ impl Files {
     }
 }
 
-/// Number of the finding that is chosen.
-fn chosen(s: &Snapshot, view: View) -> Option<u64> {
+/// The finding that is chosen.
+fn chosen(s: &Snapshot, view: View) -> Option<&KeptFinding> {
     let last = s.kept_findings.len().checked_sub(1)?;
-    Some(s.kept_findings[view.finding.min(last)].number)
+    s.kept_findings.get(view.finding.min(last))
 }
 
 /// Entries of a queue/ folder; other files are passed over.
@@ -104,27 +109,43 @@ fn entries(folder: &Path) -> Vec<EntryName> {
         .collect()
 }
 
-fn story(folder: &Path, number: u64) -> Story {
+/// Of evidence.txt: a head, most of it `label: value`, then sections behind empty lines, each failed check one.
+fn story(folder: &Path, f: &KeptFinding) -> Story {
     let path = folder
         .join("findings")
-        .join(format!("{number:06}"))
+        .join(format!("{:06}", f.number))
         .join("evidence.txt");
-    let lines = match part(&path, false) {
-        Some(text) => text.lines().map(clean).collect(),
-        None => vec![format!("{} cannot be read", path.display())],
+    let mut story = Story {
+        number: f.number,
+        ..Story::default()
     };
-    let told = |what: &str| {
-        let command = lines.iter().find_map(|l: &String| l.strip_prefix(what));
-        command
-            .map(|c| c.trim().to_owned())
-            .filter(|c| !c.is_empty())
+    let Some(text) = part(&path, false) else {
+        story.evidence = vec![format!("{} cannot be read", path.display())];
+        return story;
     };
-    Story {
-        number,
-        reproduce: told("reproduce:"),
-        minimise: told("minimise:"),
-        lines,
+    let lines: Vec<String> = text.lines().map(clean).collect();
+    let mut sections = lines.split(String::is_empty);
+    // What stands elsewhere on the page, as number and signature do, is not told twice.
+    for line in sections.next().unwrap_or_default().iter().skip(1) {
+        match line.split_once(": ") {
+            Some(("reproduce", command)) => story.reproduce = Some(command.to_owned()),
+            Some(("minimise", command)) => story.minimise = Some(command.to_owned()),
+            Some(("known" | "confirmed", _)) => {}
+            _ => story.about.push(line.clone()),
+        }
     }
+    let mut sections: Vec<&[String]> = sections.filter(|s| !s.is_empty()).collect();
+    let signature = format!("[{}]", f.signature);
+    let own = sections.iter().position(|s| s[0].ends_with(&signature));
+    if let Some((headline, saw)) = own.and_then(|k| sections.remove(k).split_first()) {
+        story.headline = Some(headline.clone());
+        story.evidence.extend_from_slice(saw);
+    }
+    for section in sections {
+        story.evidence.push(String::new());
+        story.evidence.extend_from_slice(section);
+    }
+    story
 }
 
 /// The last lines of a file; none when it is not there.
@@ -175,7 +196,6 @@ fn clean(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::campaign::KeptFinding;
     use crate::fuzz::NodeState;
 
     fn page(page: Page) -> View {
@@ -280,7 +300,11 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(
             folder.join("evidence.txt"),
-            "finding 1\nreproduce: warren replay x\nminimise: warren tmin x\n",
+            "finding 000001, signature abc\nconfirmed: 2 of 3\nreproduce: warren replay x\nminimise: warren tmin x\nfile: x\n\
+             found by warren (seed 1), run 15, after 18 s of fuzzing\nwhy this sequence: new\n\n\
+             order (safety, test) [def]\n    two succeeded\n\n\
+             replicas (safety, healed) at n2, leader [abc]\n    they differ\n    here\n\n\
+             log lines no fault-free run has:\n    oh\n",
         )
         .unwrap();
         let s = Snapshot {
@@ -292,12 +316,32 @@ mod tests {
         let mut f = Files::default();
         let mut v = page(Page::Findings);
         f.refresh(&s, v, t);
-        assert!(f.story.as_ref().unwrap().lines[0].contains("cannot be read"));
+        assert!(f.story.as_ref().unwrap().evidence[0].contains("cannot be read"));
         v.finding = 1;
         f.refresh(&s, v, t);
         let story = f.story.unwrap();
         assert_eq!(story.reproduce.as_deref(), Some("warren replay x"));
         assert_eq!(story.minimise.as_deref(), Some("warren tmin x"));
-        assert_eq!(story.lines.len(), 3);
+        assert_eq!(
+            story.headline.as_deref(),
+            Some("replicas (safety, healed) at n2, leader [abc]")
+        );
+        let evidence = [
+            "    they differ",
+            "    here",
+            "",
+            "order (safety, test) [def]",
+            "    two succeeded",
+            "",
+            "log lines no fault-free run has:",
+            "    oh",
+        ];
+        assert_eq!(story.evidence, evidence);
+        let about = [
+            "file: x",
+            "found by warren (seed 1), run 15, after 18 s of fuzzing",
+            "why this sequence: new",
+        ];
+        assert_eq!(story.about, about);
     }
 }

@@ -1,16 +1,15 @@
-//! Page 2: the findings that stand, and of the chosen one headline, k of n, folder, the two commands and evidence. Pure.
+//! Page 2: the findings that stand, and of the chosen one headline, k of n, evidence, folder and the two commands. Pure.
 
 use super::files::Story;
-use super::format::clip;
+use super::format::{clip, fold};
 use super::keys::View;
-use super::look::{Palette, Part, border, render};
+use super::look::{Palette, Part, render};
 use crate::campaign::KeptFinding;
 use crate::fuzz::Snapshot;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Wrap};
 
 /// Draws the page.
 pub fn draw(
@@ -38,10 +37,9 @@ pub fn draw(
         render(frame, area, Part::new(title, text), p);
         return;
     }
-    // A third of the page for the list, at least three lines, the rest for the chosen one.
-    let rows = all.len().clamp(1, usize::from(area.height / 3).max(3));
-    let list_h = u16::try_from(rows).unwrap_or(3) + 2;
     let chosen = view.finding.min(all.len() - 1);
+    let list = list(area, all.len());
+    let rows = usize::from(list.height - 2);
     let first = (chosen + 1).saturating_sub(rows);
     let width = usize::from(area.width.saturating_sub(2));
     let lines = all
@@ -51,28 +49,38 @@ pub fn draw(
         .take(rows)
         .map(|(k, f)| row(f, k == chosen, width, p))
         .collect();
-    render(
-        frame,
-        Rect::new(area.x, area.y, area.width, list_h),
-        Part::new(title, lines),
-        p,
-    );
-    let below = Rect::new(
-        area.x,
-        area.y + list_h - 1,
-        area.width,
-        area.height - list_h + 1,
-    );
-    let f = &all[chosen];
-    let inner = border(frame, below, &format!("finding {:06}", f.number), p);
-    let text = told(s, f, story.filter(|t| t.number == f.number), p);
-    let scroll = u16::try_from(view.text).unwrap_or(u16::MAX);
-    frame.render_widget(
-        Paragraph::new(text)
-            .wrap(Wrap { trim: false })
-            .scroll((scroll, 0)),
-        inner,
-    );
+    render(frame, list, Part::new(title, lines), p);
+    // It shares a border line with the list.
+    let y = list.bottom() - 1;
+    let below = Rect::new(area.x, y, area.width, area.bottom() - y);
+    let told = told(s, view, story, width, p);
+    let rows = usize::from(below.height.saturating_sub(2));
+    let from = view.text.min(told.len().saturating_sub(rows));
+    let mut title = format!("finding {:06}", all[chosen].number);
+    if told.len() > rows {
+        let (to, all) = (from + rows, told.len());
+        title.push_str(&format!(", lines {}-{to} of {all} (PgUp, PgDn)", from + 1));
+    }
+    let shown = told.into_iter().skip(from).take(rows).collect();
+    render(frame, below, Part::new(title, shown), p);
+}
+
+/// A third of the page for the list, at least three lines, the rest for the chosen one.
+fn list(page: Rect, findings: usize) -> Rect {
+    let rows = findings.clamp(1, usize::from(page.height / 3).max(3));
+    let height = u16::try_from(rows).unwrap_or(3) + 2;
+    Rect { height, ..page }
+}
+
+/// Lines that what is told of the chosen finding can be scrolled down.
+#[must_use]
+pub fn scrolled_most(page: Rect, s: &Snapshot, view: View, story: Option<&Story>) -> usize {
+    let width = usize::from(page.width.saturating_sub(2));
+    let told = told(s, view, story, width, Palette { coloured: false });
+    // Of the list, the box below it and the border line they share.
+    let borders = list(page, s.kept_findings.len()).height + 1;
+    told.len()
+        .saturating_sub(usize::from(page.height.saturating_sub(borders)))
 }
 
 fn row(f: &KeptFinding, chosen: bool, width: usize, p: Palette) -> Line<'static> {
@@ -102,15 +110,54 @@ fn rate(f: &KeptFinding) -> String {
     }
 }
 
-fn told(s: &Snapshot, f: &KeptFinding, story: Option<&Story>, p: Palette) -> Vec<Line<'static>> {
-    let line = |label: &str, value: String, style: Style| {
-        Line::from(vec![
-            Span::styled(format!("{label:>9} : "), p.label()),
-            Span::styled(value, style),
-        ])
+/// What failed and what it showed comes first, as little of it fits a small terminal; how to get there again comes last.
+fn told(
+    s: &Snapshot,
+    view: View,
+    story: Option<&Story>,
+    width: usize,
+    p: Palette,
+) -> Vec<Line<'static>> {
+    let Some(last) = s.kept_findings.len().checked_sub(1) else {
+        return Vec::new();
     };
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let k_of_n = if f.n == 0 && s.known.contains_key(&f.number) {
+    let f = &s.kept_findings[view.finding.min(last)];
+    let story = story.filter(|t| t.number == f.number);
+    let field = |label: &str, value: &str, style: Style| {
+        let label = Span::styled(format!("{label:>9} : "), p.label());
+        folded(label, value, style, width)
+    };
+    let (plain, bold) = (Style::new(), Style::new().add_modifier(Modifier::BOLD));
+    let headline = story.and_then(|t| t.headline.clone());
+    // The list has neither stage nor node.
+    let headline =
+        headline.unwrap_or_else(|| format!("{} ({}) [{}]", f.checker, f.kind, f.signature));
+    let mut lines = field("headline", &headline, bold);
+    if let Some(known) = s.known.get(&f.number) {
+        lines.extend(field("known as", known, bold));
+    }
+    lines.extend(field("k of n", &k_of_n(s, f), plain));
+    let Some(t) = story else {
+        lines.extend(field("evidence", "being read", plain));
+        return lines;
+    };
+    let about = t.about.iter();
+    for line in t.evidence.iter().chain([&String::new()]).chain(about) {
+        let text = line.trim_start();
+        let indent = Span::raw(" ".repeat(line.len() - text.len()));
+        lines.extend(folded(indent, text, plain, width));
+    }
+    let folder = s.folder.join("findings").join(format!("{:06}", f.number));
+    lines.push(Line::default());
+    lines.extend(field("folder", &folder.display().to_string(), plain));
+    for (label, command) in [("reproduce", &t.reproduce), ("minimise", &t.minimise)] {
+        lines.extend(command.iter().flat_map(|c| field(label, c, bold)));
+    }
+    lines
+}
+
+fn k_of_n(s: &Snapshot, f: &KeptFinding) -> String {
+    if f.n == 0 && s.known.contains_key(&f.number) {
         "not replayed: a known bug".to_owned()
     } else if f.n == 0 && f.kind == "safety" {
         "not replayed yet: stands by its evidence".to_owned()
@@ -118,29 +165,19 @@ fn told(s: &Snapshot, f: &KeptFinding, story: Option<&Story>, p: Palette) -> Vec
         "not confirmed: its replays were cut short".to_owned()
     } else {
         format!("showed again in {} of {} replays", f.k, f.n)
+    }
+}
+
+/// A line that goes on below itself where it is too long.
+fn folded(before: Span<'static>, text: &str, style: Style, width: usize) -> Vec<Line<'static>> {
+    let indent = before.width();
+    let pieces = fold(text, width.saturating_sub(indent));
+    let line = |(k, piece): (usize, String)| {
+        let before = match k {
+            0 => before.clone(),
+            _ => Span::raw(" ".repeat(indent)),
+        };
+        Line::from(vec![before, Span::styled(piece, style)])
     };
-    let folder = s.folder.join("findings").join(format!("{:06}", f.number));
-    let headline = format!("{} ({}) [{}]", f.checker, f.kind, f.signature);
-    let mut lines = vec![
-        line("headline", headline, bold),
-        line("k of n", k_of_n, Style::new()),
-        line("folder", folder.display().to_string(), Style::new()),
-    ];
-    if let Some(known) = s.known.get(&f.number) {
-        lines.insert(1, line("known as", known.clone(), bold));
-    }
-    match story {
-        None => lines.push(line("evidence", "being read".into(), Style::new())),
-        Some(t) => {
-            if let Some(r) = &t.reproduce {
-                lines.push(line("reproduce", r.clone(), bold));
-            }
-            if let Some(m) = &t.minimise {
-                lines.push(line("minimise", m.clone(), Style::new()));
-            }
-            lines.push(Line::default());
-            lines.extend(t.lines.iter().map(|l| Line::from(l.clone())));
-        }
-    }
-    lines
+    pieces.into_iter().enumerate().map(line).collect()
 }

@@ -60,8 +60,9 @@ pub fn speed(per_sec: f64) -> String {
     }
 }
 
-/// Fuzzing time now: the snapshot's, counted on from the first fuzzed run while the campaign goes on.
+/// Fuzzing time now: the snapshot's, counted on from the first fuzzed run while the campaign goes on. In a pause it stands still.
 pub fn run_time_ms(s: &Snapshot, now: Instant) -> u64 {
+    let now = s.paused_since.unwrap_or(now);
     match s.fuzz_started {
         Some(t) if !s.ended => u64::try_from(now.saturating_duration_since(t).as_millis())
             .unwrap_or(s.run_time_ms)
@@ -85,6 +86,22 @@ pub fn clip(text: &str, width: usize) -> String {
     let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
     short.push('~');
     short
+}
+
+/// In pieces of at most `width` characters, cut at the last blank that leaves no piece shorter than half of it.
+pub fn fold(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut rest: Vec<char> = text.chars().collect();
+    let mut pieces = Vec::new();
+    while rest.len() > width {
+        let blank = rest[..=width].iter().rposition(|c| *c == ' ');
+        let at = blank.filter(|at| *at > width / 2).unwrap_or(width);
+        let behind = rest.split_off(at);
+        pieces.push(rest.into_iter().collect());
+        rest = behind.into_iter().skip_while(|c| *c == ' ').collect();
+    }
+    pieces.push(rest.into_iter().collect());
+    pieces
 }
 
 /// Slots that only faults reached; 0 while the fault-free figure is not there yet.
@@ -117,6 +134,7 @@ pub fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn times() {
@@ -125,6 +143,20 @@ mod tests {
         assert_eq!(ago(5000, None), "none seen yet");
         assert_eq!(ago(65_000, Some(1000)), "0 days, 0 hrs, 1 min, 4 sec");
         assert_eq!(ago(0, Some(9000)), "0 days, 0 hrs, 0 min, 0 sec");
+    }
+
+    #[test]
+    fn run_time_goes_on_but_not_in_a_pause() {
+        let t = Instant::now();
+        let at = |s| t + Duration::from_secs(s);
+        let mut s = Snapshot {
+            fuzz_started: Some(t),
+            run_time_ms: 3000,
+            ..Snapshot::default()
+        };
+        assert_eq!(run_time_ms(&s, at(9)), 9000);
+        s.paused_since = Some(at(7));
+        assert_eq!(run_time_ms(&s, at(9)), 7000);
     }
 
     #[test]
@@ -158,5 +190,21 @@ mod tests {
         assert_eq!(clip("abc", 3), "abc");
         assert_eq!(clip("abcd", 3), "ab~");
         assert_eq!(clip("äöüß", 3), "äö~");
+    }
+
+    #[test]
+    fn folding() {
+        let table: [(&str, &[&str]); 6] = [
+            ("", &[""]),
+            ("abcdef", &["abcdef"]),
+            ("abcdefg", &["abcdef", "g"]),
+            ("abcdef ghij", &["abcdef", "ghij"]),
+            ("äöü  ßx yz", &["äöü ", "ßx yz"]),
+            ("a bcdefgh", &["a bcde", "fgh"]),
+        ];
+        for (text, want) in table {
+            assert_eq!(fold(text, 6), want, "{text:?}");
+        }
+        assert_eq!(fold("ab", 0), ["a", "b"]);
     }
 }

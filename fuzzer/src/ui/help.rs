@@ -21,7 +21,8 @@ q, Ctrl-C      end: the run that is going on is cut off and does not count;
 Ctrl-L         draw the screen anew
 
 run time       of fuzzing, without set-up, learning and pauses
-corpus count   kept runs: new coverage, or crash or partition-start at the end
+last new find  a kept run with coverage or states that no run had before
+corpus count   kept runs: these, and those with a crash or partition-start last
 saved crashes  findings, each signature once; hangs: over the limit twice
 now processing the kept run whose child is being tried
 map density    share of the map set by fault-free runs / by any run

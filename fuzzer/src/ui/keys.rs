@@ -65,6 +65,8 @@ pub struct View {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
     pub findings: usize,
+    /// Lines that what is told of a finding can be scrolled down.
+    pub text: usize,
     pub rows: usize,
     /// Row of the newest run.
     pub newest: usize,
@@ -144,7 +146,7 @@ fn findings(v: &mut View, code: KeyCode, len: Lengths) {
         KeyCode::Home => 0,
         KeyCode::End => last,
         KeyCode::PageDown => {
-            v.text += len.page / 2;
+            v.text = (v.text + len.page / 2).min(len.text);
             return;
         }
         KeyCode::PageUp => {
@@ -196,6 +198,7 @@ mod tests {
 
     const LEN: Lengths = Lengths {
         findings: 3,
+        text: 8,
         rows: 100,
         newest: 99,
         nodes: 3,
@@ -266,6 +269,12 @@ mod tests {
         let v = after(v, &[Down]);
         assert_eq!((v.finding, v.text), (2, 5), "at the end nothing changes");
         assert_eq!(after(v, &[Up]).text, 0);
+        assert_eq!(after(v, &[PageDown, PageDown]).text, 8);
+        assert_eq!(
+            after(v, &[PageDown, PageDown, PageUp]).text,
+            3,
+            "no way back from beyond"
+        );
 
         let q = after(View::default(), &[Char('3')]);
         assert_eq!(q.row, None);

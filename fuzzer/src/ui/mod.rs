@@ -34,7 +34,8 @@ use crate::fuzz::{SharedSnapshot, Snapshot};
 use files::Files;
 use keys::{Act, Lengths, Page, View, press};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::crossterm::event::{Event, KeyEvent, KeyEventKind};
+use ratatui::layout::Size;
 use said::Said;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,12 +140,7 @@ fn show(
         Ok(t) => t,
         Err(e) => return Shown::Never(e),
     };
-    let mut screen = Screen {
-        view: View::default(),
-        files: Files::default(),
-        coloured: colours(),
-        note: None,
-    };
+    let mut screen = Screen::new(colours());
     while !end.load(Ordering::SeqCst) {
         // There is no room for them here; they come when the terminal is given back.
         said.take(snapshot.drain_lines());
@@ -166,11 +162,20 @@ struct Screen {
     view: View,
     files: Files,
     coloured: bool,
-    /// An answer to a key, and until when it is shown.
-    note: Option<(&'static str, Instant)>,
+    /// An answer to a key, and the begin of the run that it is about: it is shown while this one goes on.
+    note: Option<(&'static str, Option<Instant>)>,
 }
 
 impl Screen {
+    fn new(coloured: bool) -> Self {
+        Screen {
+            view: View::default(),
+            files: Files::default(),
+            coloured,
+            note: None,
+        }
+    }
+
     /// One frame, and the keys that come before the next one is due. `false`: the terminal was given back.
     fn turn(
         &mut self,
@@ -182,7 +187,7 @@ impl Screen {
         let mut s = snapshot.get();
         self.files.refresh(&s, self.view, now);
         if s.message.is_empty() {
-            s.message = self.message(&s, snapshot, interrupt, now);
+            s.message = self.message(&s, snapshot, interrupt);
         }
         let drawn = terminal::frame(terminal, |frame| {
             screen::draw(frame, &s, self.view, &self.files, now, self.coloured);
@@ -190,32 +195,29 @@ impl Screen {
         if !drawn {
             return Ok(false);
         }
-        // Asked before crossterm is: its loop never ends on a terminal that has gone.
-        if !terminal::keys_within(FRAME)? || !event::poll(Duration::ZERO)? {
+        if !terminal::keys_within(FRAME)? {
             return Ok(true);
         }
         // All that has come, so that a held key does not lag behind; any other event only means another frame.
-        loop {
-            if let Event::Key(key) = event::read()?
+        while let Some(event) = terminal::event()? {
+            if let Event::Key(key) = event
                 && key.kind != KeyEventKind::Release
             {
-                let height = terminal.size().map_or(24, |a| a.height);
-                self.key(key, &s, height, snapshot, interrupt);
+                let size = terminal.size()?;
+                self.key(key, &s, size, snapshot, interrupt);
                 if matches!(press(self.view, key, Lengths::default()).1, Act::Redraw) {
                     terminal.clear()?;
                 }
             }
-            if !event::poll(Duration::ZERO)? {
-                return Ok(true);
-            }
         }
+        Ok(true)
     }
 
     fn key(
         &mut self,
         key: KeyEvent,
         s: &Snapshot,
-        height: u16,
+        size: Size,
         snapshot: &SharedSnapshot,
         interrupt: &Interrupt,
     ) {
@@ -223,11 +225,17 @@ impl Screen {
         let log = node.and_then(|n| self.files.logs.get(&n.name));
         let lengths = Lengths {
             findings: s.kept_findings.len(),
+            text: findings::scrolled_most(
+                screen::page(size),
+                s,
+                self.view,
+                self.files.story.as_ref(),
+            ),
             rows: self.files.rows.len(),
             newest: queue::newest(&self.files.rows),
             nodes: s.nodes.len(),
             log: log.map_or(0, |l| l.lines.len()),
-            page: usize::from(height.saturating_sub(5)).max(1),
+            page: usize::from(size.height.saturating_sub(5)).max(1),
         };
         let (view, act) = press(self.view, key, lengths);
         self.view = view;
@@ -240,18 +248,12 @@ impl Screen {
             Act::Pause => {
                 snapshot.toggle_pause();
             }
-            Act::GiveUp => self.note = Some((give_up(s, snapshot), Instant::now())),
+            Act::GiveUp => self.note = Some((give_up(s, snapshot), s.current.since)),
         }
     }
 
     /// What the user should know now, the most important first.
-    fn message(
-        &mut self,
-        s: &Snapshot,
-        snapshot: &SharedSnapshot,
-        interrupt: &Interrupt,
-        now: Instant,
-    ) -> String {
+    fn message(&self, s: &Snapshot, snapshot: &SharedSnapshot, interrupt: &Interrupt) -> String {
         if interrupt.asked() {
             return "ending: the present run is cut off; once more (q or Ctrl-C) ends at once"
                 .into();
@@ -263,9 +265,7 @@ impl Screen {
             return "pausing when the present run has ended; p goes on".into();
         }
         match self.note {
-            Some((text, t)) if now.saturating_duration_since(t) < Duration::from_secs(3) => {
-                text.into()
-            }
+            Some((text, run)) if run == s.current.since => text.into(),
             _ => String::new(),
         }
     }

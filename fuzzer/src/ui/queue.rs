@@ -118,29 +118,24 @@ pub fn newest(rows: &[Row]) -> usize {
     newest.map_or(0, |(k, _)| k)
 }
 
+/// The kinds stand last: there may be many, and a narrow terminal cuts them.
 fn text(row: &Row, now: bool) -> String {
     let e = &row.entry;
-    let what = match (&e.orig, e.op.as_str()) {
-        (Some(orig), _) => orig.clone(),
-        (None, op) => op.to_owned(),
-    };
-    let mut text = format!("{}id:{:06} {what}", row.guides, e.id);
+    let mut text = format!("{}id:{:06}", row.guides, e.id);
     if e.new_coverage {
         text.push_str(" +cov");
     }
     text.push_str(&format!(" at {}, run {}", clock(e.time_ms), e.execs));
-    if row.children > 0 {
-        let s = if row.children == 1 {
-            "child"
-        } else {
-            "children"
-        };
-        text.push_str(&format!(", {} {s} kept", row.children));
+    match row.children {
+        0 => {}
+        1 => text.push_str(", 1 child kept"),
+        n => text.push_str(&format!(", {n} children kept")),
     }
     if now {
-        text.push_str("  <- a child of it runs now");
+        text.push_str(", a child of it runs now");
     }
-    text
+    let kinds = e.orig.as_ref().unwrap_or(&e.op);
+    format!("{text}: {kinds}")
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use super::look::Palette;
 use super::{findings, help, logs, overview, queue};
 use crate::fuzz::Snapshot;
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Rect, Size};
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Paragraph, Wrap};
 use std::time::Instant;
 
 /// The smallest terminal all of it fits.
@@ -28,11 +28,12 @@ pub fn draw(
     let area = frame.area();
     let p = Palette { coloured };
     if area.width < WIDTH || area.height < HEIGHT {
-        frame.render_widget(Paragraph::new(too_small(s, area)), area);
+        let text = Paragraph::new(too_small(s, area)).wrap(Wrap { trim: true });
+        frame.render_widget(text, area);
         return;
     }
     frame.render_widget(banner(s, p), Rect::new(0, 0, area.width, 1));
-    let page = Rect::new(0, 1, area.width, area.height - 1);
+    let page = page(area.as_size());
     match view.page {
         Page::Overview => overview::draw(frame, page, s, now, p),
         Page::Findings => findings::draw(frame, page, s, view, files.story.as_ref(), p),
@@ -45,6 +46,11 @@ pub fn draw(
     let width = u16::try_from(keys.width()).unwrap_or(u16::MAX);
     let width = width.min(area.width - 4);
     frame.render_widget(keys, Rect::new(2, area.height - 1, width, 1));
+}
+
+/// Where a page is drawn: below the banner.
+pub fn page(screen: Size) -> Rect {
+    Rect::new(0, 1, screen.width, screen.height.saturating_sub(1))
 }
 
 /// The least that helps: what goes on, and how to end it.

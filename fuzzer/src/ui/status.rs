@@ -26,11 +26,11 @@ pub fn status_line(s: &Snapshot, now: Instant) -> String {
         return format!("[learning] {doing}{phase} | runs {} {map}", s.execs);
     }
     let i = &s.injected;
-    let now_trying = if s.current.kinds.is_empty() {
-        String::new()
-    } else {
-        let last = s.current.faults.last().map_or("", String::as_str);
-        format!(" | {doing}: {} ({})", s.current.kinds, short(last))
+    let now_trying = match (s.current.kinds.as_str(), s.current.faults.last()) {
+        ("", _) => String::new(),
+        // Of a replay only the kinds are told.
+        (kinds, None) => format!(" | {doing}: {kinds}"),
+        (kinds, Some(last)) => format!(" | {doing}: {kinds} ({})", short(last)),
     };
     let beside = s.beside.iter().filter(|c| !c.doing.is_empty()).count();
     let beside = match beside {
@@ -103,5 +103,9 @@ mod tests {
         );
         s.beside = vec![CurrentRun::default(), s.current.clone()];
         assert!(status_line(&s, t).ends_with("(reboot a at X.y) and 1 more"));
+        s.beside.clear();
+        s.current.doing = "confirming 1/3".into();
+        s.current.faults.clear();
+        assert!(status_line(&s, t).ends_with(" | confirming 1/3: crash+reboot"));
     }
 }

@@ -6,6 +6,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -25,6 +26,9 @@ static HOOK: Once = Once::new();
 
 /// How long giving back waits for a frame that is being written. A terminal that takes longer does not read at all (flow control).
 const PATIENCE: Duration = Duration::from_millis(300);
+
+/// How long what has come is waited for. Not zero: then it is not looked for at all.
+const AT_HAND: Duration = Duration::from_millis(1);
 
 /// Whether a screen is up: nothing may be printed beside it.
 #[must_use]
@@ -68,7 +72,7 @@ pub fn frame(
     Ok(true)
 }
 
-/// Whether a key comes within this time.
+/// Whether a key comes within this time. Asked before [`event`], which does not say that a terminal has gone.
 ///
 /// # Errors
 /// The terminal has gone.
@@ -87,6 +91,17 @@ pub fn keys_within(time: Duration) -> io::Result<bool> {
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     Ok(seen.contains(PollFlags::POLLIN))
+}
+
+/// What has come from the terminal and was not taken yet.
+///
+/// # Errors
+/// The terminal has gone.
+pub fn event() -> io::Result<Option<Event>> {
+    match event::poll(AT_HAND)? {
+        true => event::read().map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Gives the terminal back, if it is in our hands. May be called from anywhere, any number of times.

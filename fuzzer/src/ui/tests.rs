@@ -1,16 +1,20 @@
 //! The screen on a made-up terminal: words and cells that matter, for tables of snapshots, pages and sizes.
 
+use super::Screen;
 use super::files::{Files, Log, Story};
+use super::findings::scrolled_most;
 use super::keys::{Page, View};
 use super::queue::tree;
 use super::samples::{busy, learning, node, paused};
-use super::screen::draw;
-use crate::fuzz::{CurrentRun, Snapshot};
+use super::screen::{draw, page as page_of};
+use crate::cli::signals::Interrupt;
+use crate::fuzz::{CurrentRun, SharedSnapshot, Snapshot};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use ratatui::style::{Color, Modifier};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
@@ -267,7 +271,9 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
             number: 0,
             reproduce: Some("warren replay /out/x".into()),
             minimise: Some("warren tmin -i /out/x".into()),
-            lines: vec!["    key 7 differs".into()],
+            headline: Some("replicas (safety, healed) at n2, leader [1a2b3c4d]".into()),
+            evidence: vec!["    key 7 differs".into()],
+            about: vec!["found by warren (seed 7), run 15".into()],
         }),
         ..Files::default()
     };
@@ -279,12 +285,13 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
                 " findings (2) ",
                 "> 000000  safety    shown 2 of 3    replicas  [1a2b3c4d]",
                 "  000001  safety    not replayed    acknowledged",
-                "headline : replicas (safety) [1a2b3c4d]",
+                "headline : replicas (safety, healed) at n2, leader [1a2b3c4d]",
                 "k of n : showed again in 2 of 3 replays",
                 "folder : /out/canary/default/findings/000000",
                 "reproduce : warren replay /out/x",
                 "minimise : warren tmin -i /out/x",
                 "key 7 differs",
+                "found by warren",
                 "[2 findings(2)]",
             ],
         );
@@ -307,6 +314,54 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
         false,
     ));
     anywhere(&none, &["No finding stands yet.", "2 runs failed"]);
+}
+
+/// At 80 x 24 with many findings what failed is in view, and the end of a long story can be reached and not passed.
+#[test]
+fn evidence_comes_first_and_the_commands_once_at_the_end() {
+    let t = Instant::now();
+    let mut s = busy(t);
+    s.kept_findings = vec![s.kept_findings[0].clone(); 9];
+    let command = format!("warren replay {}", "x".repeat(150));
+    let story = Story {
+        number: 0,
+        evidence: (0..30).map(|k| format!("    key {k} differs")).collect(),
+        reproduce: Some(command),
+        minimise: Some("warren tmin".into()),
+        ..Story::default()
+    };
+    let f = Files {
+        story: Some(story),
+        ..Files::default()
+    };
+    let most = scrolled_most(
+        page_of((80, 24).into()),
+        &s,
+        page(Page::Findings),
+        f.story.as_ref(),
+    );
+    let shown = |text| {
+        let v = View {
+            text,
+            ..page(Page::Findings)
+        };
+        lines(&buffer((80, 24), &s, v, &f, t, false))
+    };
+    let (top, end) = (shown(0), shown(most));
+    anywhere(
+        &top,
+        &[
+            "headline : ",
+            "key 0 differs",
+            "key 7 differs",
+            ", lines 1-",
+        ],
+    );
+    assert!(!top.join("\n").contains("warren replay"));
+    has(&end, &[(22, "minimise : warren tmin"), (21, "xxx")]);
+    anywhere(&end, &["reproduce : warren replay x", "folder : /out"]);
+    assert_eq!(shown(most + 1), end);
+    assert_ne!(shown(most - 1), end);
 }
 
 #[test]
@@ -336,12 +391,12 @@ fn the_queue_is_a_tree_that_scrolls_to_the_newest() {
             &b,
             &[
                 "queue: 90 kept runs, 4210 children pending in 210 classes",
-                "id:000000 fault-free at 0h00m00s, run 5, 2 children kept",
-                "├─ id:000001 crash +cov at 0h00m01s",
+                "id:000000 at 0h00m00s, run 5, 2 children kept: fault-free",
+                "├─ id:000001 +cov at 0h00m01s, run 1, 2 children kept: crash",
             ],
         );
         let b = lines(&buffer(size, &busy(t), page(Page::Queue), &f, t, false));
-        anywhere(&b, &["id:000089 crash"]);
+        anywhere(&b, &["id:000089 +cov at 0h01m29s"]);
     }
     let b = lines(&buffer(
         (200, 60),
@@ -354,7 +409,10 @@ fn the_queue_is_a_tree_that_scrolls_to_the_newest() {
         t,
         false,
     ));
-    anywhere(&b, &["id:000007 crash +cov", "<- a child of it runs now"]);
+    anywhere(
+        &b,
+        &["id:000007 +cov at", ", a child of it runs now: crash"],
+    );
     let empty = lines(&buffer(
         (80, 24),
         &busy(t),
@@ -463,6 +521,27 @@ fn slots_side_by_side_have_a_line_each() {
     anywhere(&overview((80, 24), &s, t), &[", 3 slots"]);
 }
 
+/// The note on key `n` would be a lie beside the next run.
+#[test]
+fn a_note_belongs_to_the_run_its_key_was_pressed_in() {
+    let t = Instant::now();
+    let (shared, interrupt) = (SharedSnapshot::default(), Interrupt::default());
+    let run = |begun: u64| {
+        let mut s = busy(t);
+        s.current.since = t.checked_add(Duration::from_secs(begun));
+        s
+    };
+    let mut screen = Screen::new(false);
+    let message = |screen: &Screen, s: &Snapshot| screen.message(s, &shared, &interrupt);
+    assert_eq!(message(&screen, &run(0)), "");
+    let n = KeyEvent::from(KeyCode::Char('n'));
+    screen.key(n, &run(0), (80, 24).into(), &shared, &interrupt);
+    assert!(message(&screen, &run(0)).starts_with("giving this run up"));
+    assert_eq!(message(&screen, &run(1)), "");
+    screen.key(n, &learning(t), (80, 24).into(), &shared, &interrupt);
+    assert!(message(&screen, &learning(t)).contains("learning needs its runs"));
+}
+
 #[test]
 fn empty_huge_and_tiny_do_not_panic() {
     let t = Instant::now();
@@ -507,6 +586,8 @@ fn empty_huge_and_tiny_do_not_panic() {
         &small,
         &["too small for the screen: 60 x 20", "120 runs, 1 findings"],
     );
+    let smaller = overview((40, 10), &s, t);
+    anywhere(&smaller, &["it needs 80 x 24", "0 hangs", "q ends it."]);
     let large = overview((120, 60), &s, t).join("\n");
     assert!(large.contains("fault 10 : -       crash 9"), "{large}");
 }

@@ -125,6 +125,18 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
+    fn resize(&self, columns: u16, rows: u16) {
+        let pid = between(&self.text(), "pid=").to_owned();
+        let tty = std::fs::read_link(format!("/proc/{pid}/fd/0")).unwrap();
+        let done = Command::new("stty")
+            .arg("-F")
+            .arg(tty)
+            .args(["cols", &columns.to_string(), "rows", &rows.to_string()])
+            .status()
+            .unwrap();
+        assert!(done.success());
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = between(&self.text(), "pid=").parse().unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
@@ -172,6 +184,18 @@ fn a_campaign_that_ends_gives_the_terminal_back() {
     assert_eq!(code, 0);
     // What there was no room for is told now.
     assert!(after.contains("minimise: by this command"), "{after:?}");
+}
+
+/// The first key tells crossterm of resizes from then on; the resize after it and the next key are then one answer of the kernel's.
+#[test]
+fn the_first_key_after_a_resize_counts() {
+    let mut t = Terminal::drawn("end", None);
+    t.press("3");
+    wait("the queue", || t.text().contains("kept runs"));
+    t.resize(40, 10);
+    wait("the smaller screen", || t.text().contains("small"));
+    t.press("q");
+    assert_eq!(t.ended().0, 0);
 }
 
 #[test]
