@@ -47,11 +47,11 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
         false => Folder::check(&options.out, &options.instance),
     });
     begins.map_err(|e| WAY_OUT.of(e))?;
-    if !options.resume {
-        if let Some(path) = &args.input {
-            options.seeds = read_seeds(path)?;
-            check_seeds(&options.seeds, &target)?;
-        }
+    if !options.resume
+        && let Some(path) = &args.input
+    {
+        options.seeds = read_seeds(path)?;
+        check_seeds(&options.seeds, &target)?;
     }
     let remote = args.remote_broker.as_deref();
     let broker = broker::asked(&options, args.broker_port, args.broker_bind, remote)?;
