@@ -18,6 +18,7 @@ pub mod report;
 pub mod stats;
 pub mod table;
 
+use crate::campaign::Folder;
 use crate::campaign::folder::{shell_line, write_whole};
 use crate::campaign::state::{Identity, Lock};
 use crate::cli::args::{CompareArgs, UseSnapshots};
@@ -100,9 +101,10 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         identity.put("entry of the bug", format!("{:016x}", bugs.sum(bug)));
     }
     let head = Head::new(identity);
-    if let Some(there) = Table::read(&path).map_err(failed)? {
-        // Before anything is made; asked again when the folder is ours.
-        there.fits(&path, &head).map_err(failed)?;
+    // Before anything is made; asked again when the folder is ours.
+    match Table::read(&path).map_err(failed)? {
+        Some(there) => there.fits(&path, &head).map_err(failed)?,
+        None => no_campaign(&folder)?,
     }
     let interrupt = Interrupt::install()?;
     let _lock = Lock::take(&folder).map_err(failed)?;
@@ -164,6 +166,26 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         eprintln!("warren: ended as asked; the same command goes on");
     }
     tell(args, &folder, &table, &bugs)
+}
+
+/// Whether a folder without a comparison may get one: `warren fuzz` has no instance there, nor is it one.
+fn no_campaign(folder: &Path) -> Result<(), CliError> {
+    let mut all = vec![folder.to_owned()];
+    // A folder that is not there holds none; one that cannot be read cannot be written either, and that is told.
+    all.extend(
+        std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path()),
+    );
+    match all.iter().find_map(|f| Some((f, Folder::marker(f)?))) {
+        None => Ok(()),
+        Some((held, marker)) => Err(CliError::usage(format!(
+            "{} holds a campaign of `warren fuzz` ({marker} is there), which is left as it is; a comparison has a folder of its own: choose another one with -o",
+            held.display()
+        ))),
+    }
 }
 
 /// Brings a campaign to its end, which is also where it has shown what is looked for, unless its files say that it is there already. False:
@@ -412,6 +434,25 @@ mod tests {
         assert_eq!(order(&table, 2), ["b1", "c2", "a2"]);
         assert_eq!(order(&table, 1), ["b1"]);
         assert!(missing(&table, &[], 3).is_empty());
+    }
+
+    #[test]
+    fn a_campaigns_folder_is_no_place_for_a_comparison() {
+        let dir = tempfile::tempdir().unwrap();
+        let instance = dir.path().join("default");
+        no_campaign(&dir.path().join("new")).unwrap();
+        // A comparison that was killed before it had its table.
+        std::fs::create_dir(&instance).unwrap();
+        std::fs::write(dir.path().join("lock"), "7\n").unwrap();
+        no_campaign(dir.path()).unwrap();
+        std::fs::write(instance.join("fuzzer_stats"), "x").unwrap();
+        for folder in [dir.path(), &instance] {
+            let e = no_campaign(folder).unwrap_err();
+            assert_eq!(e.exit, Exit::Usage);
+            for part in ["default holds a campaign", "fuzzer_stats", "-o"] {
+                assert!(e.text.contains(part), "{e}");
+            }
+        }
     }
 
     #[test]
