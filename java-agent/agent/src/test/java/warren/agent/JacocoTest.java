@@ -324,8 +324,11 @@ class JacocoTest {
         for (Class<?> c : List.of(ClassReader.class, Analyzer.class, org.junit.jupiter.engine.JupiterTestEngine.class)) {
             args.add(Path.of(c.getProtectionDomain().getCodeSource().getLocation().toURI()).toString());
         }
+        // Three libraries of these tests, and a whole system where its jar happens to be on the machine.
+        int least = 150;
         if (Files.exists(Path.of(zookeeper))) {
             args.add(zookeeper);
+            least = 300;
         }
         for (int i = 1; i < args.size(); i++) {
             command.add(args.get(i));
@@ -340,7 +343,7 @@ class JacocoTest {
                     args.toArray(new String[0]));
             String last = out.lines().filter(l -> l.startsWith("linked ")).findFirst().orElse(out);
             assertTrue(last.endsWith(" errors 0"), out);
-            assertTrue(Integer.parseInt(last.split(" ")[1]) > 300, last);
+            assertTrue(Integer.parseInt(last.split(" ")[1]) > least, last);
         }
     }
 }
