@@ -33,10 +33,9 @@ impl Folder {
         if state::exists(root) {
             return Some("state/checkpoint");
         }
-        let marks = WRITTEN.into_iter().filter(|name| *name != "lock");
         [MARK]
             .into_iter()
-            .chain(marks)
+            .chain(WRITTEN)
             .find(|m| holds(&root.join(m)))
     }
 

@@ -63,7 +63,9 @@ impl WayOut<'_> {
         match e {
             FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_) => CliError::usage(e),
             // The executor's own words, carried through the framework.
-            FuzzError::Framework(libafl::Error::Runtime(text, _)) => CliError::setup(text),
+            FuzzError::Framework(
+                libafl::Error::Runtime(text, _) | libafl::Error::IllegalArgument(text, _),
+            ) => CliError::setup(text),
             e => CliError::setup(e.told(self)),
         }
     }

@@ -3,16 +3,17 @@
 //! No search looks at its budget, so a campaign of `--runs` read so is the campaign of `--cpu-seconds` that it would have been. It refuses
 //! tables in which that says nothing: where all had this budget, and where campaigns ended with what they looked for.
 
+use super::outcome::Ends;
 use super::table::{CPU, FOUND, Point, Row};
 
 /// The rows as they stood at the CPU time that every campaign used; a campaign that had nothing left to try stands where it ended.
 #[must_use]
 pub fn at_equal_cpu(rows: &[Row]) -> Option<Vec<Row>> {
-    if rows.iter().any(|r| r.ended == FOUND) || rows.iter().all(|r| r.ended == CPU) {
+    let at_budget = |r: &Row| [CPU, "exhausted"].contains(&r.ended.as_str());
+    if rows.iter().any(|r| r.ended == FOUND) || rows.iter().all(at_budget) {
         return None;
     }
-    let going_on = rows.iter().filter(|r| r.ended != "exhausted");
-    let least = going_on.map(|r| r.cpu_seconds).min_by(f64::total_cmp)?;
+    let least = Ends::of(rows).cpu_seconds;
     Some(rows.iter().map(|r| at_cpu(r, least)).collect())
 }
 
@@ -82,6 +83,7 @@ mod tests {
             (vec![with(CPU), with(CPU)], false),
             (vec![with("runs"), with(FOUND)], false),
             (vec![with("exhausted")], false),
+            (vec![with(CPU), with("exhausted")], false),
             (vec![with("runs"), with("exhausted")], true),
         ];
         for (rows, told) in table {

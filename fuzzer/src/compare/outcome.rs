@@ -232,7 +232,7 @@ impl Ends {
     }
 
     /// The least that a campaign reached; one that had nothing left to try stays where it is for ever.
-    fn of(rows: &[Row]) -> Self {
+    pub(super) fn of(rows: &[Row]) -> Self {
         let least = |of: fn(&Row) -> f64| {
             let going_on = rows.iter().filter(|r| r.ended != "exhausted").map(of);
             let all = rows.iter().map(of).max_by(f64::total_cmp);

@@ -27,7 +27,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use warren_model::{FaultSequence, StackId};
+use warren_model::{FaultSequence, NodeName, Observation, Phase, StackId};
 
 fn nothing() -> Tweak {
     Box::new(|_, _, _, _| {})
@@ -58,6 +58,26 @@ fn names(folder: &Path) -> Vec<EntryName> {
         .collect();
     names.sort();
     names.iter().map(|n| n.parse().unwrap()).collect()
+}
+
+/// The healed node does not serve.
+fn refuses(node: &NodeName) -> Observation {
+    Observation::Serve {
+        phase: Phase::Heal,
+        node: node.clone(),
+        ok: false,
+        ms: 9000,
+        error: Some("refused".into()),
+    }
+}
+
+/// Data was lost on the node.
+fn lost(node: &NodeName) -> Observation {
+    Observation::Mismatch {
+        node: node.clone(),
+        what: "digest".into(),
+        detail: "planted".into(),
+    }
 }
 
 fn stat(folder: &Path, key: &str) -> String {
@@ -374,7 +394,6 @@ fn a_run_over_its_limit_is_made_once_more_with_twice_the_limit() {
 
 #[test]
 fn a_liveness_failure_must_show_again() {
-    use warren_model::{Observation, Phase};
     // After two replays without it a third could not make it two of three.
     for (again, replays, found) in [(true, 3, 1), (false, 2, 0)] {
         let dir = tempfile::tempdir().unwrap();
@@ -384,13 +403,7 @@ fn a_liveness_failure_must_show_again() {
             // The third fuzzed run fails, and its replays if asked so.
             if run == 8 || (again && (9..12).contains(&run)) {
                 for node in &product.trace.nodes {
-                    product.observations.push(Observation::Serve {
-                        phase: Phase::Heal,
-                        node: node.clone(),
-                        ok: false,
-                        ms: 9000,
-                        error: Some("refused".into()),
-                    });
+                    product.observations.push(refuses(node));
                 }
             }
         });
@@ -426,7 +439,6 @@ fn a_liveness_failure_must_show_again() {
 
 #[test]
 fn ctrl_c_while_confirming_keeps_a_liveness_failure() {
-    use warren_model::{Observation, Phase};
     let dir = tempfile::tempdir().unwrap();
     let mut sim = Sim::new(3, 1);
     sim.bug = false;
@@ -434,13 +446,8 @@ fn ctrl_c_while_confirming_keeps_a_liveness_failure() {
     let stop = o.stop.clone();
     let tweak: Tweak = Box::new(move |run, _, _, product| {
         if run == 8 {
-            product.observations.push(Observation::Serve {
-                phase: Phase::Heal,
-                node: product.trace.nodes[0].clone(),
-                ok: false,
-                ms: 9000,
-                error: Some("refused".into()),
-            });
+            let refused = refuses(&product.trace.nodes[0]);
+            product.observations.push(refused);
         }
         if run == 9 {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);

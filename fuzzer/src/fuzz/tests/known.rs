@@ -3,7 +3,6 @@
 use super::*;
 use crate::fuzz::stage::identity;
 use crate::known::KnownBugs;
-use warren_model::Observation;
 
 /// A campaign in which the planted bug's signature is known, if a node's log has the line.
 fn knowing(dir: &Path, known: KnownBugs, runs: u64, tweak: Tweak) -> (FuzzEnd, Vec<String>) {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::campaign::finding::Sheet;
-use warren_model::{Observation, Phase};
 
 /// The third fuzzed run and the three after its replays lose data on one node; the last two of them leave that node silent, too.
 fn failing() -> Tweak {
@@ -13,19 +12,9 @@ fn failing() -> Tweak {
         let node = product.trace.nodes[0].clone();
         product.logs.insert(node.clone(), format!("of run {run}\n"));
         if run >= 13 {
-            product.observations.push(Observation::Serve {
-                phase: Phase::Heal,
-                node: node.clone(),
-                ok: false,
-                ms: 9000,
-                error: Some("refused".into()),
-            });
+            product.observations.push(refuses(&node));
         }
-        product.observations.push(Observation::Mismatch {
-            node,
-            what: "digest".into(),
-            detail: "planted".into(),
-        });
+        product.observations.push(lost(&node));
     })
 }
 
@@ -80,31 +69,17 @@ fn replays_failing_otherwise() -> Tweak {
         product
             .logs
             .insert(nodes[0].clone(), format!("of run {run}\n"));
-        let silent = if run == 8 { nodes.len() } else { 0 };
-        for node in nodes.iter().take(silent) {
-            product.observations.push(Observation::Serve {
-                phase: Phase::Heal,
-                node: node.clone(),
-                ok: false,
-                ms: 9000,
-                error: Some("refused".into()),
-            });
-        }
-        if run == 10 {
-            product.observations.push(Observation::Progress {
+        match run {
+            8 => product.observations.extend(nodes.iter().map(refuses)),
+            9 => product.observations.push(lost(&nodes[0])),
+            10 => product.observations.push(Observation::Progress {
                 phase: Phase::Heal,
                 client: "c1".into(),
                 ok: false,
                 ms: 9000,
                 error: Some("refused".into()),
-            });
-        }
-        if run == 9 {
-            product.observations.push(Observation::Mismatch {
-                node: nodes[0].clone(),
-                what: "digest".into(),
-                detail: "planted".into(),
-            });
+            }),
+            _ => {}
         }
     })
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
-use warren_model::{Kind, Observation, Phase, ids::fnv1a};
+use warren_model::{Kind, ids::fnv1a};
 
 /// What goes wrong follows from where the faults are, not from when: an interrupted campaign meets the same.
 pub(super) fn moody() -> Tweak {
@@ -26,13 +26,7 @@ pub(super) fn moody() -> Tweak {
                 what: "digest".into(),
                 detail: "always".into(),
             }),
-            3 => product.observations.push(Observation::Serve {
-                phase: Phase::Heal,
-                node: "n1".into(),
-                ok: false,
-                ms: 9000,
-                error: Some("refused".into()),
-            }),
+            3 => product.observations.push(refuses(&"n1".into())),
             _ => {}
         }
     })
