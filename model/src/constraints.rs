@@ -187,6 +187,10 @@ impl ClusterShape {
                 }
                 next.cut = Some(self.sides(who)?);
             }
+            // Who is dead and what is cut stays as it is: a thread that holds is a slow node, which is always legal.
+            Fault::Stall { .. } => {
+                executing.ok_or_else(|| Violation::Unresolved("@executing".into()))?;
+            }
             Fault::PartitionStop => {
                 next.cut.take().ok_or(Violation::NoCutOpen)?;
             }

@@ -28,8 +28,8 @@ pub use record::{
 };
 pub use rules::{ExitRule, LogRule, Rules};
 pub use sequence::{
-    At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultKind, FaultSequence, Member,
-    Shape, ShapeError, ShapeFault, StartState, TextError, Who,
+    At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultKind, FaultSequence, MAX_STALL_MS,
+    Member, Shape, ShapeError, ShapeFault, StartState, TextError, Who, stall_text,
 };
 pub use trace::{EventFlags, Interval, Trace, TraceEvent};
 pub use verdict::{Failure, FailureKind, Judgement, Stage, Unknown, Verdict};

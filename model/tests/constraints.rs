@@ -37,6 +37,13 @@ fn reboot(n: &str) -> Fault {
     }
 }
 
+fn stall() -> Fault {
+    Fault::Stall {
+        ms: 500,
+        until_next: true,
+    }
+}
+
 fn cut(side: &[&str], from: &[&str], bridge: Option<&str>) -> Fault {
     let m = |n: &&str| Member::Node((*n).into());
     Fault::PartitionStart {
@@ -182,6 +189,25 @@ fn table_of_rules() {
             "stop without a cut",
             vec![(None, Fault::PartitionStop)],
             Some((0, NoCutOpen)),
+        ),
+        (
+            "a stall takes nobody, at max dead too",
+            vec![
+                (None, crash("n1")),
+                (None, crash("n2")),
+                (Some("n3"), stall()),
+            ],
+            None,
+        ),
+        (
+            "a stall at no point",
+            vec![(None, stall())],
+            Some((0, Unresolved("@executing".into()))),
+        ),
+        (
+            "a stall of the dead",
+            vec![(None, crash("n1")), (Some("n1"), stall())],
+            Some((1, ExecutorDead("n1".into()))),
         ),
         (
             "two cuts",
@@ -338,6 +364,7 @@ proptest! {
         let mut state = ClusterState::default();
         for (exec, fault) in steps {
             let Ok(next) = shape.apply(&state, exec.as_ref(), &fault) else { continue };
+            let at_a_point = exec.is_some();
             prop_assert!(exec.is_none_or(|e| !state.dead.contains(&e)), "a dead node executed a point");
             prop_assert_eq!(next.faults, state.faults + 1);
             prop_assert!(next.faults <= shape.max_faults);
@@ -357,6 +384,10 @@ proptest! {
                 FaultKind::Reboot => prop_assert_eq!(next.dead.len() + 1, state.dead.len()),
                 FaultKind::PartitionStart => prop_assert!(state.cut.is_none() && next.cut.is_some()),
                 FaultKind::PartitionStop => prop_assert!(state.cut.is_some() && next.cut.is_none()),
+                FaultKind::Stall => {
+                    let counted = ClusterState { faults: next.faults, ..state.clone() };
+                    prop_assert!(at_a_point && next == counted, "a stall changes who is dead or cut");
+                }
             }
             state = next;
         }

@@ -112,6 +112,30 @@ fn every_refusal_names_fault_key_and_remedy() {
             "key `node`: no point executes here",
         ),
         (
+            "[[fault]]\nkind = \"stall\"\n[fault.at]\nkind = \"send\"\n",
+            "key `ms`: missing",
+        ),
+        (
+            "[[fault]]\nkind = \"stall\"\nms = 60001\n[fault.at]\nkind = \"send\"\n",
+            "key `ms`: 60001 is longer than a stall may be: at most 60000",
+        ),
+        (
+            "[[fault]]\nkind = \"stall\"\nms = 5\nuntil = \"healed\"\n[fault.at]\nkind = \"send\"\n",
+            "key `until`: `healed` is not next",
+        ),
+        (
+            "[[fault]]\nkind = \"stall\"\nms = 5\n[fault.at]\nwhen = \"after\"\nms = 5\n",
+            "key `at.when`: a stall holds the thread that comes to a point",
+        ),
+        (
+            "[[fault]]\nkind = \"stall\"\nms = 5\nnode = \"a\"\n[fault.at]\nkind = \"send\"\n",
+            "key `node`: means nothing for a stall",
+        ),
+        (
+            "[[fault]]\nkind = \"crash\"\nms = 5\n[fault.at]\nkind = \"send\"\n",
+            "key `ms`: means nothing for a crash",
+        ),
+        (
             "[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\nwhen = \"later\"\n",
             "`later` is none of at-once, joined, after",
         ),

@@ -30,6 +30,8 @@ pub(super) enum WaitFor {
     Spawn(NodeName),
     Cut,
     Uncut,
+    /// Done as soon as its thread holds.
+    Nothing,
 }
 
 impl Controller {
@@ -174,7 +176,13 @@ impl Controller {
                 out.push(Action::Uncut);
                 WaitFor::Uncut
             }
+            Fault::Stall { ms, .. } => {
+                let ends = now + u64::from(*ms) * 1_000_000;
+                self.stalled_until = self.stalled_until.max(ends);
+                WaitFor::Nothing
+            }
         };
+        let at_once = wait == WaitFor::Nothing;
         let crash = matches!(fault, Fault::Crash { .. });
         self.acting.push_back(Acting {
             index,
@@ -189,6 +197,10 @@ impl Controller {
             next,
             done: false,
         });
+        if at_once {
+            self.complete(&WaitFor::Nothing, now, out);
+            return;
+        }
         // Two crashes: in the same action.
         let again = self
             .faults

@@ -22,7 +22,7 @@ use inject::{Acting, WaitFor};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use wait::GivingUp;
-use warren_model::{At, ClusterShape, ClusterState, FaultAt, NodeName, NotInjected, Phase};
+use warren_model::{At, ClusterShape, ClusterState, Fault, FaultAt, NodeName, NotInjected, Phase};
 
 /// The state machine of one run.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub struct Controller {
     since: u64,
     /// When a node died last: the others may know it by their own clocks only.
     died: Option<u64>,
+    /// Until then a stall may hold its thread: silence may be its work.
+    stalled_until: u64,
     /// Nodes that accept a smaller n for the awaited fault.
     accept_less: Vec<NodeName>,
     /// Nodes whose ready probe passed since their spawn.
@@ -73,6 +75,7 @@ impl Controller {
             after_go: false,
             since: now,
             died: None,
+            stalled_until: 0,
             accept_less: Vec::new(),
             ready: Vec::new(),
             machine_cut: Vec::new(),
@@ -134,6 +137,16 @@ impl Controller {
     #[must_use]
     pub fn current(&self) -> usize {
         self.current
+    }
+
+    /// How long the threads of all stalls together hold at most.
+    #[must_use]
+    pub fn stalls(&self) -> Duration {
+        let of = |f: &FaultAt| match f.fault {
+            Fault::Stall { ms, .. } => Duration::from_millis(ms.into()),
+            _ => Duration::ZERO,
+        };
+        self.faults.iter().map(of).sum()
     }
 
     /// What happened, in order.

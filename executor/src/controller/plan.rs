@@ -1,8 +1,8 @@
 //! Which node's agent waits for which fault: the sequence as plan entries per node. Pure.
 
-use crate::link::{PlanEntry, PlanWhere};
+use crate::link::{PlanEntry, PlanStall, PlanWhere};
 use std::collections::BTreeMap;
-use warren_model::{At, FaultAt, NodeName, Phase};
+use warren_model::{At, Fault, FaultAt, NodeName, Phase};
 
 /// Plan entries for each node, by its place in `nodes`. `role_names` are the agent's roles in order of their numbers; a role the
 /// agent does not know is looked up in `roles`, who serves as what at GO. Test faults are left out with `start_only`.
@@ -19,6 +19,10 @@ pub fn make_plans(
         if start_only && f.at.phase() != Phase::Start {
             continue;
         }
+        let stall = match f.fault {
+            Fault::Stall { ms, until_next } => Some(PlanStall { ms, until_next }),
+            _ => None,
+        };
         match &f.at {
             At::AtOnce | At::Joined(_) | At::After(_) => {}
             At::Exact(p) => {
@@ -27,6 +31,7 @@ pub fn make_plans(
                         index,
                         phase: p.phase,
                         n: p.n,
+                        stall,
                         at: PlanWhere::Exact {
                             stack: p.stack,
                             kind: p.kind,
@@ -52,6 +57,7 @@ pub fn make_plans(
                             index,
                             phase: p.phase,
                             n: p.n,
+                            stall,
                             at: PlanWhere::Pattern {
                                 frames: p.frames.clone(),
                                 stack: p.stack,

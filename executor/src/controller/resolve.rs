@@ -139,7 +139,7 @@ impl Controller {
                     way: w.way,
                 },
             },
-            Fault::PartitionStop => Fault::PartitionStop,
+            Fault::PartitionStop | Fault::Stall { .. } => fault.clone(),
         })
     }
 }

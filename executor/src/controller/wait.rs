@@ -55,7 +55,8 @@ impl Controller {
         if !self.after_go {
             return;
         }
-        let waited = now.saturating_sub(self.since);
+        let since = self.waits_since(now);
+        let waited = now.saturating_sub(since);
         if w.workload_over {
             return self.give_up("bound", "the workload ended".into(), nearest, out);
         }
@@ -67,7 +68,7 @@ impl Controller {
             let detail = format!("waited {} ms", waited / 1_000_000);
             return self.give_up("bound", detail, nearest, out);
         }
-        let quiet = now.saturating_sub(w.last_event.max(self.since));
+        let quiet = now.saturating_sub(w.last_event.max(since));
         if quiet > nanos(self.limits.idle) && !self.may_not_know(quiet, now) {
             let detail = format!("no event for {} ms", quiet / 1_000_000);
             return self.give_up("silence", detail, nearest, out);
@@ -83,7 +84,9 @@ impl Controller {
     fn may_not_know(&self, quiet: u64, now: u64) -> bool {
         let notice = nanos(self.limits.notice);
         let of_a_cut = self.state.cut.is_some() && quiet <= notice;
-        let ends = self.since.saturating_add(nanos(self.longest_wait()));
+        let ends = self
+            .waits_since(now)
+            .saturating_add(nanos(self.longest_wait()));
         let told = |died: u64| {
             died.saturating_add(notice)
                 .saturating_add(nanos(self.limits.idle))
@@ -93,6 +96,11 @@ impl Controller {
                 .died
                 .map(told)
                 .is_some_and(|told| now <= told && told <= ends)
+    }
+
+    /// When the wait for the current fault began. While a stall holds its thread, that nothing comes is the stall's work.
+    fn waits_since(&self, now: u64) -> u64 {
+        self.since.max(self.stalled_until.min(now))
     }
 
     /// For the awaited fault.
@@ -106,7 +114,7 @@ impl Controller {
     /// Silence is each node's own: where the point came and comes no more, a smaller n is accepted, however lively the others are. A
     /// node where it never came is no place of the point as long as it comes elsewhere (a follower, for a pattern that means leaders).
     fn drift(&mut self, entries: &[(NodeName, Arrivals)], now: u64, out: &mut Vec<Action>) {
-        let since = self.since;
+        let since = self.waits_since(now);
         let silent = |a: &Arrivals| now.saturating_sub(a.last.max(since)) > DRIFT_AFTER;
         let comes = entries.iter().any(|(_, a)| a.n > 0 && !silent(a));
         for (node, a) in entries {

@@ -12,8 +12,8 @@ mod workload_page;
 
 pub use conf::{AgentConf, write_agent_conf};
 pub use node_page::{
-    Arrivals, CutMode, EVENTS_REGION, HeldBy, NodePage, PLAN_MAX, PlanEntry, PlanWhere, Word,
-    occ_key,
+    Arrivals, CutMode, EVENTS_REGION, HeldBy, NodePage, PLAN_MAX, PlanEntry, PlanStall, PlanWhere,
+    Word, occ_key,
 };
 pub use page::SharedPage;
 pub use read::{EventReading, NodeReading, merge_trace};
@@ -22,8 +22,8 @@ pub use workload_page::{Command, WorkloadPage};
 
 use std::path::PathBuf;
 
-/// Version of every layout in this module. 2: arrivals are counted in PLAN, entry by entry, and HELD_N is there.
-pub const LAYOUT: u64 = 2;
+/// Version of every layout in this module. 2: arrivals are counted in PLAN, entry by entry, and HELD_N is there. 3: stalls, in PLAN.
+pub const LAYOUT: u64 = 3;
 
 /// Why a page cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -64,7 +64,18 @@ pub struct PlanEntry {
     pub phase: Phase,
     /// 1-based occurrence.
     pub n: u32,
+    /// The fault is a stall.
+    pub stall: Option<PlanStall>,
     pub at: PlanWhere,
+}
+
+/// How a thread that meets a stall goes on holding when the fault is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanStall {
+    /// At most so long, ms.
+    pub ms: u32,
+    /// Until the fault after it is done, if that comes first.
+    pub until_next: bool,
 }
 
 /// What a plan entry looks for.
@@ -380,6 +391,9 @@ fn entry_words(e: &PlanEntry, text_at: usize, text_len: usize) -> [u64; 16] {
             w[9] = text_len as u64;
         }
     }
+    w[13] = e
+        .stall
+        .map_or(0, |s| u64::from(s.until_next) << 32 | u64::from(s.ms));
     w
 }
 
@@ -402,6 +416,10 @@ mod tests {
                 index: 0,
                 phase: Phase::Test,
                 n: 3,
+                stall: Some(PlanStall {
+                    ms: 500,
+                    until_next: true,
+                }),
                 at: PlanWhere::Exact {
                     stack: StackId(0xabcd),
                     kind: Kind::Force,
@@ -412,6 +430,7 @@ mod tests {
                 index: 2,
                 phase: Phase::Start,
                 n: 1,
+                stall: None,
                 at: PlanWhere::Pattern {
                     frames,
                     stack: None,
@@ -432,6 +451,8 @@ mod tests {
         assert_eq!(exact, [0, 1, 0xabcd, 3, 2, 3, 2, 0, 0, 0, 0]);
         let pattern: Vec<u64> = (0..11).map(|i| word(4096 + 128 + i * 8)).collect();
         assert_eq!(pattern, [2, 2, 0, 0, 0, 1, 0, 2, 0, 7, 1]);
+        let stalls = [4096, 4096 + 128].map(|at| word(at + 13 * 8));
+        assert_eq!(stalls, [1 << 32 | 500, 0]);
         assert_eq!(&b[544_768..544_775], b"*.a\nb.*");
         // As the agent counts: the second entry's words 11 and 12.
         p.page.set(4096 + 128 + 88, 0x1_0002_u64 << 32 | 7);
@@ -474,6 +495,7 @@ mod tests {
             index: 0,
             phase: Phase::Test,
             n: 1,
+            stall: None,
             at: PlanWhere::Exact {
                 stack: StackId(1),
                 kind: Kind::Send,

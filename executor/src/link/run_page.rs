@@ -150,7 +150,7 @@ mod tests {
         p.release(2, ReleaseAction::Lose);
         let b = std::fs::read(dir.path().join("run.page")).unwrap();
         assert_eq!(&b[0..8], b"WARNRPG1".map(|c| c).as_slice(), "magic");
-        assert_eq!(b[8], 2);
+        assert_eq!(u64::from(b[8]), LAYOUT);
         assert_eq!((b[16], b[20]), (3, 2));
         assert_eq!((b[32], b[36]), (3, 2));
         assert_eq!(&b[40..48], &65536u64.to_le_bytes());

@@ -93,7 +93,9 @@ impl<'r, 'a> Drive<'r, 'a> {
         began: Instant,
         asked: usize,
     ) -> Self {
-        let limit = u64::try_from(cluster.options.limit.as_nanos()).unwrap_or(u64::MAX);
+        // A stall is time that was asked for.
+        let limit = cluster.options.limit + controller.stalls();
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let deadline = cluster.slot.now_ns().saturating_add(limit);
         Drive {
             cluster,

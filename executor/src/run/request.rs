@@ -103,7 +103,7 @@ fn check_names(
                 }
             }
         }
-        Fault::PartitionStop => {}
+        Fault::PartitionStop | Fault::Stall { .. } => {}
     }
     if let Some(n) = nodes.iter().find(|n| !shape.nodes().any(|k| k == **n)) {
         let known: Vec<&str> = shape.nodes().map(NodeName::as_str).collect();
@@ -139,7 +139,7 @@ fn resolved(fault: &Fault) -> bool {
             .chain(&who.from)
             .chain(&who.bridge)
             .all(|m| matches!(m, Member::Node(_))),
-        Fault::PartitionStop => true,
+        Fault::PartitionStop | Fault::Stall { .. } => true,
     }
 }
 
@@ -151,7 +151,7 @@ fn needs_executing(fault: &Fault) -> bool {
             ..
         } | Fault::Reboot {
             who: Who::Executing
-        }
+        } | Fault::Stall { .. }
     )
 }
 

@@ -65,7 +65,7 @@ fn extended(
             cut.sort_unstable();
             format!("{} {how:?} {:?}", cut.join(","), who.way)
         }
-        Fault::PartitionStop => String::new(),
+        Fault::PartitionStop | Fault::Stall { .. } => String::new(),
     };
     format!("{id} by {executing}, of {what}, {dead} dead")
 }

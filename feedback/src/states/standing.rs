@@ -230,8 +230,8 @@ impl<'a> Standings<'a> {
                     }
                 }
                 Fault::PartitionStop => pasts.iter_mut().for_each(|p| p.cut = false),
-                // A sequence that really matched has its nodes' names.
-                Fault::Crash { .. } | Fault::Reboot { .. } => {}
+                // A sequence that really matched has its nodes' names; a stall changes nothing that is told here.
+                Fault::Crash { .. } | Fault::Reboot { .. } | Fault::Stall { .. } => {}
             }
         }
         while let Some(x) = exits.pop() {

@@ -490,7 +490,7 @@ mod tests {
             &["warren", "fuzz"],
             &["warren", "fuzz", "x", "-V", "0"],
             &["warren", "fuzz", "x", "-t", "5"],
-            &["warren", "fuzz", "x", "--faults", "stall"],
+            &["warren", "fuzz", "x", "--faults", "delay"],
             &["warren", "fuzz", "x", "--strategy", "best"],
             &[
                 "warren",

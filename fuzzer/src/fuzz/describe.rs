@@ -45,6 +45,7 @@ fn aimed(fault: &Fault) -> String {
             format!(" {}", side.join(","))
         }
         Fault::PartitionStop => String::new(),
+        Fault::Stall { ms, .. } => format!(" {ms} ms"),
     }
 }
 

@@ -414,6 +414,9 @@ impl Session {
         self.map_size = whole.map_size as usize;
         self.edges_fault_free = whole.edges_fault_free;
         self.swarm = whole.swarm;
+        if let Some(swarm) = &mut self.swarm {
+            swarm.faults.stall = self.options.faults.stall;
+        }
         self.learning = Duration::from_millis(now.learning_ms);
         self.learnt = whole.learnt;
         self.clock.resume_at(Duration::from_millis(now.fuzz_ms));

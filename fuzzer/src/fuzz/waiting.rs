@@ -217,7 +217,7 @@ mod tests {
             let named = made.faults.iter().filter_map(|f| match &f.fault {
                 Fault::Crash { who, .. } | Fault::Reboot { who } => Some(format!("{who:?}")),
                 Fault::PartitionStart { who, .. } => Some(format!("{:?}", who.cut)),
-                Fault::PartitionStop => None,
+                Fault::PartitionStop | Fault::Stall { .. } => None,
             });
             let named = named.collect::<Vec<_>>().join(" ");
             let nodes = ["s1", "w1", "w2"].map(|n| named.matches(n).count());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use warren_model::{
     At, CrashStyle, CutHow, CutWay, FailureKind, Fault, FaultAt, Injected, Judgement, PhaseTimes,
-    RunProduct, Stage, Trace, Verdict, Who,
+    RunProduct, Stage, Trace, Verdict, Who, stall_text,
 };
 
 /// Longest line of evidence printed, in characters; contents of a target may be of any length.
@@ -311,6 +311,7 @@ pub fn fault_text(f: &FaultAt, trace: &Trace) -> String {
             )
         }
         Fault::PartitionStop => "partition-stop".to_owned(),
+        Fault::Stall { ms, until_next } => stall_text(*ms, *until_next),
     };
     format!("{what} {}", at_text(&f.at, trace))
 }

@@ -58,7 +58,18 @@ pub enum ChildFault {
     Reboot(u16),
     Start(CutForm),
     Stop,
+    /// Of the thread that executes the point, for [`STALL_MS`].
+    Stall,
 }
+
+/// How long the stalls hold that a strategy draws, ms: longer than what clusters here answer in, and than two of their ticks.
+pub const STALL_MS: u32 = 1000;
+
+/// A stall as strategies draw it.
+pub const STALL: Fault = Fault::Stall {
+    ms: STALL_MS,
+    until_next: false,
+};
 
 impl ChildFault {
     /// The kind that fault ids speak of.
@@ -69,6 +80,7 @@ impl ChildFault {
             ChildFault::Reboot(_) => FaultKind::Reboot,
             ChildFault::Start(_) => FaultKind::PartitionStart,
             ChildFault::Stop => FaultKind::PartitionStop,
+            ChildFault::Stall => FaultKind::Stall,
         }
     }
 }
@@ -309,6 +321,9 @@ impl Seed<'_> {
                     offer(ChildFault::Reboot(*dead));
                 }
             }
+            if drawing.faults.stall && event.phase == Phase::Test {
+                offer(ChildFault::Stall);
+            }
             // A cut before GO only keeps the cluster from ever starting: nothing is tested then (docs/search.md).
             if drawing.faults.partition && event.phase == Phase::Test {
                 if event.kind.is_message() {
@@ -382,6 +397,7 @@ impl Seed<'_> {
                 }
             }
             ChildFault::Stop => Fault::PartitionStop,
+            ChildFault::Stall => STALL,
         })
     }
 }

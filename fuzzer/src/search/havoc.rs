@@ -257,6 +257,7 @@ fn finish(
             FaultKind::Crash => drawing.faults.crash,
             FaultKind::Reboot => drawing.faults.reboot,
             FaultKind::PartitionStart | FaultKind::PartitionStop => drawing.faults.partition,
+            FaultKind::Stall => drawing.faults.stall,
         };
         let executing = step.executing.as_ref();
         let next = drawing.shape.apply(&state, executing, &step.fault).ok()?;

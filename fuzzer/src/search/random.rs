@@ -93,6 +93,8 @@ fn allowed(
             FaultKind::Reboot => faults.push(Fault::Reboot { who }),
             FaultKind::PartitionStop if s == 0 => faults.push(Fault::PartitionStop),
             FaultKind::PartitionStop => {}
+            // It needs a point, and this strategy has times.
+            FaultKind::Stall => {}
             FaultKind::PartitionStart => {
                 let mut others: Vec<usize> = (0..nodes.len()).filter(|d| *d != s).collect();
                 let d = match others.len() {

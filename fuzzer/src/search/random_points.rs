@@ -6,7 +6,7 @@
 //!
 //! `n` follows the agent's counting of patterns: arrivals that match on one node since the previous fault was done.
 
-use super::children::{CutForm, Drawing, Points, Seed};
+use super::children::{CutForm, Drawing, Points, STALL, Seed};
 use super::peers;
 use super::rand::{XoRand, below, chance};
 use libafl_bolts::rands::Rand;
@@ -185,6 +185,9 @@ fn one(
             FaultKind::PartitionStart
         });
     }
+    if set.stall {
+        kinds.push(FaultKind::Stall);
+    }
     while !kinds.is_empty() {
         let i = below(rand, kinds.len() as u64) as usize;
         let kind = kinds.swap_remove(i);
@@ -257,6 +260,8 @@ fn fault(
             (reboot.clone(), reboot)
         }
         FaultKind::PartitionStop => (Fault::PartitionStop, Fault::PartitionStop),
+        FaultKind::Stall if event.phase != Phase::Test => return None,
+        FaultKind::Stall => (STALL, STALL),
         FaultKind::PartitionStart => {
             if !event.kind.is_message() || event.phase != Phase::Test {
                 return None;

@@ -195,6 +195,7 @@ fn allowed(drawing: &Drawing<'_>, kind: FaultKind) -> bool {
         FaultKind::Crash => drawing.faults.crash,
         FaultKind::Reboot => drawing.faults.reboot,
         FaultKind::PartitionStart | FaultKind::PartitionStop => drawing.faults.partition,
+        FaultKind::Stall => drawing.faults.stall,
     }
 }
 
@@ -421,6 +422,6 @@ fn resolve(
                 way: w.way,
             },
         },
-        Fault::PartitionStop => Fault::PartitionStop,
+        Fault::PartitionStop | Fault::Stall { .. } => f.fault.clone(),
     })
 }

@@ -35,14 +35,16 @@ const FAULTS: [usize; 4] = [2, 3, 4, 6];
 const SALT: u64 = 0x5eed_0f5a_11b0_4e55;
 
 /// The sets of kinds with which a sequence can begin and in which each kind can happen: nothing is rebooted that was not crashed.
+/// Stalls are on where they were asked for.
 fn sets(asked: FaultSet) -> Vec<FaultSet> {
     let both = [true, false];
     let all = both.into_iter().flat_map(|crash| {
         both.into_iter().flat_map(move |reboot| {
-            both.map(|partition| FaultSet {
+            both.map(move |partition| FaultSet {
                 crash,
                 reboot,
                 partition,
+                stall: asked.stall,
             })
         })
     });

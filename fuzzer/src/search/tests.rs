@@ -76,6 +76,41 @@ fn first_children_are_a_crash_at_each_point_and_starts_at_message_points() {
     assert!(both.keys().all(|k| k.fault != ChildFault::Stop));
 }
 
+/// Off unless asked for; then one at each point of the test, whoever executes it, and drawn by random-points too.
+#[test]
+fn stalls_come_where_they_are_asked_for() {
+    let sim = Sim::new(5, 2);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let of_test = |p: &&warren_model::TraceEvent| p.phase == Phase::Test;
+    let points = product.trace.events.iter().filter(of_test).count();
+    assert!(points > 0);
+    for (faults, want) in [("crash,reboot,partition", 0), ("crash,stall", points)] {
+        let drawing = drawing(&shape, set(faults));
+        let seed = seed(&product);
+        let mut children = all(&seed.classes(&drawing));
+        children.retain(|(_, f)| *f == ChildFault::Stall);
+        assert_eq!(children.len(), want, "{faults}");
+        for (event, fault) in children {
+            let child = seed.child(&drawing, event, fault).unwrap();
+            assert_eq!(child.kinds(), "stall");
+        }
+        let mut rand = XoRand::new(3);
+        let drawn = (0..40).map(|_| {
+            random_points::draw(
+                &product.trace,
+                &[],
+                "sim",
+                StartState::Cold,
+                &drawing,
+                &mut rand,
+            )
+        });
+        let stalls = drawn.filter(|s| s.kinds().contains("stall")).count();
+        assert_eq!(stalls > 0, want > 0, "{faults}: {stalls}");
+    }
+}
+
 #[test]
 fn three_nodes_have_no_splits() {
     let sim = Sim::new(3, 1);

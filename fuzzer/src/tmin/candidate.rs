@@ -63,7 +63,7 @@ impl Candidate {
                     .chain(&who.from)
                     .chain(&who.bridge)
                     .any(|m| matches!(m, Member::Node(_))),
-                Fault::PartitionStop => false,
+                Fault::PartitionStop | Fault::Stall { .. } => false,
             }
         };
         if !self.sequence.faults.iter().any(named) {
@@ -181,7 +181,7 @@ fn resolved(fault: &Fault, fact: Option<&FaultFacts>) -> Fault {
             .chain(&who.from)
             .chain(&who.bridge)
             .any(|m| !matches!(m, Member::Node(_))),
-        Fault::PartitionStop => false,
+        Fault::PartitionStop | Fault::Stall { .. } => false,
     };
     match fact {
         Some(facts) if open => facts.matched.fault.clone(),

@@ -31,7 +31,10 @@ pub fn simpler(best: &Best, shape: &ClusterShape) -> Vec<Proposal> {
                 out.push(changed(best, i, f.at.clone(), fault, "style process"));
             }
             Fault::PartitionStart { .. } => out.extend(narrower(best, i, f, shape)),
-            Fault::Crash { .. } | Fault::Reboot { .. } | Fault::PartitionStop => {}
+            Fault::Crash { .. }
+            | Fault::Reboot { .. }
+            | Fault::PartitionStop
+            | Fault::Stall { .. } => {}
         }
         for n in smaller(&f.at) {
             let at = with_n(&f.at, n);

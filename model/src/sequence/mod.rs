@@ -89,10 +89,39 @@ pub enum At {
 /// What happens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fault {
-    Crash { who: Who, style: CrashStyle },
-    Reboot { who: Who },
-    PartitionStart { how: CutHow, who: CutWho },
+    Crash {
+        who: Who,
+        style: CrashStyle,
+    },
+    Reboot {
+        who: Who,
+    },
+    PartitionStart {
+        how: CutHow,
+        who: CutWho,
+    },
     PartitionStop,
+    /// The thread that executes the point goes on holding when the fault is done: a race window made wide (off unless asked for).
+    Stall {
+        /// At most so long, in ms; and never beyond the test phase.
+        ms: u32,
+        /// Only until the fault after it is done, if that comes first.
+        until_next: bool,
+    },
+}
+
+/// Longest stall, in ms: more is a node that hangs, and no wide window.
+pub const MAX_STALL_MS: u32 = 60_000;
+
+/// A stall for people: `stall 500 ms`, with how it may end before.
+#[must_use]
+pub fn stall_text(ms: u32, until_next: bool) -> String {
+    let end = if until_next {
+        ", or until the next fault is done"
+    } else {
+        ""
+    };
+    format!("stall {ms} ms{end}")
 }
 
 /// The kind of a fault without style, how, who or target: what fault ids and user options speak of.
@@ -106,6 +135,8 @@ pub enum FaultKind {
     PartitionStart,
     #[serde(rename = "partition-stop")]
     PartitionStop,
+    #[serde(rename = "stall")]
+    Stall,
 }
 
 impl fmt::Display for FaultKind {
@@ -115,6 +146,7 @@ impl fmt::Display for FaultKind {
             FaultKind::Reboot => "reboot",
             FaultKind::PartitionStart => "partition-start",
             FaultKind::PartitionStop => "partition-stop",
+            FaultKind::Stall => "stall",
         })
     }
 }
@@ -198,6 +230,7 @@ impl Fault {
             Fault::Reboot { .. } => FaultKind::Reboot,
             Fault::PartitionStart { .. } => FaultKind::PartitionStart,
             Fault::PartitionStop => FaultKind::PartitionStop,
+            Fault::Stall { .. } => FaultKind::Stall,
         }
     }
 }
@@ -254,7 +287,7 @@ impl FaultAt {
                     way: w.way,
                 },
             },
-            Fault::PartitionStop => Fault::PartitionStop,
+            Fault::PartitionStop | Fault::Stall { .. } => self.fault.clone(),
         };
         FaultAt { at, fault }
     }

@@ -257,7 +257,7 @@ pub fn with_role(f: &FaultAt, new: &mut impl FnMut(&str) -> String) -> FaultAt {
                 }
             }
         }
-        Fault::PartitionStop => {}
+        Fault::PartitionStop | Fault::Stall { .. } => {}
     }
     f
 }

@@ -4,8 +4,8 @@
 //! It does not ask whether a sequence is legal on a cluster: that is `constraints`.
 
 use super::{
-    At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultSequence, Member,
-    SEQUENCE_VERSION, StartState, Who,
+    At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultKind, FaultSequence, MAX_STALL_MS,
+    Member, SEQUENCE_VERSION, StartState, Who,
 };
 use crate::ids::{NodeName, StackId};
 use crate::point::{IoPoint, Kind, Pattern, Phase, Place};
@@ -67,6 +67,12 @@ struct FaultText {
     how: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     who: Option<WhoText>,
+    /// Of a stall: its longest time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<u32>,
+    /// Of a stall: `next`, absent where it lasts its time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<AtText>,
 }
@@ -232,11 +238,12 @@ impl FaultText {
                     .to_cut(index)?,
             },
             "partition-stop" => Fault::PartitionStop,
+            "stall" => self.stall(index)?,
             other => {
                 return Err(wrong(
                     index,
                     "kind",
-                    format!("`{other}` is none of crash, reboot, partition-start, partition-stop"),
+                    format!("`{other}` is none of crash, reboot, partition-start, partition-stop, stall"),
                 ));
             }
         };
@@ -250,7 +257,15 @@ impl FaultText {
                 )
             })?
             .into_at(index)?;
-        if matches!(at, At::AtOnce | At::Joined(_) | At::After(_)) && executing(&fault) {
+        let no_point = matches!(at, At::AtOnce | At::Joined(_) | At::After(_));
+        if no_point && fault.kind() == FaultKind::Stall {
+            return Err(wrong(
+                index,
+                "at.when",
+                "a stall holds the thread that comes to a point: write frames = [\"*.Class.method\"], or a point",
+            ));
+        }
+        if no_point && executing(&fault) {
             return Err(wrong(
                 index,
                 "node",
@@ -279,11 +294,14 @@ impl FaultText {
         let crash = self.kind == "crash";
         let start = self.kind == "partition-start";
         let aims = crash || self.kind == "reboot";
+        let stall = self.kind == "stall";
         for (key, present, allowed) in [
             ("style", self.style.is_some(), crash),
             ("node", self.node.is_some(), aims),
             ("how", self.how.is_some(), start),
             ("who", self.who.is_some(), start),
+            ("ms", self.ms.is_some(), stall),
+            ("until", self.until.is_some(), stall),
         ] {
             if present && !allowed {
                 let instead = if aims && key == "who" {
@@ -311,6 +329,34 @@ impl FaultText {
                 .strip_prefix('@')
                 .map_or_else(|| Who::Node(s.into()), |r| Who::Role(r.to_owned())),
         })
+    }
+
+    fn stall(&self, index: usize) -> Result<Fault, TextError> {
+        let ms = match self.ms {
+            Some(ms) if ms <= MAX_STALL_MS => ms,
+            Some(ms) => {
+                let problem = format!("{ms} is longer than a stall may be: at most {MAX_STALL_MS}");
+                return Err(wrong(index, "ms", problem));
+            }
+            None => {
+                return Err(wrong(
+                    index,
+                    "ms",
+                    "missing: how many ms does the thread hold at most?",
+                ));
+            }
+        };
+        let until_next = match self.until.as_deref() {
+            None => false,
+            Some("next") => true,
+            Some(s) => {
+                let problem = format!(
+                    "`{s}` is not next, the only one there is: until the fault after it is done"
+                );
+                return Err(wrong(index, "until", problem));
+            }
+        };
+        Ok(Fault::Stall { ms, until_next })
     }
 
     fn from_fault(f: &FaultAt) -> Self {
@@ -356,6 +402,10 @@ impl FaultText {
                 t.who = Some(WhoText::from_cut(who));
             }
             Fault::PartitionStop => {}
+            Fault::Stall { ms, until_next } => {
+                t.ms = Some(*ms);
+                t.until = until_next.then(|| "next".into());
+            }
         }
         t
     }

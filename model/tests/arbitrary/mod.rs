@@ -118,6 +118,8 @@ pub fn fault() -> impl Strategy<Value = Fault> {
         )
             .prop_map(|(how, who)| Fault::PartitionStart { how, who }),
         Just(Fault::PartitionStop),
+        (0..=warren_model::MAX_STALL_MS, any::<bool>())
+            .prop_map(|(ms, until_next)| Fault::Stall { ms, until_next }),
     ]
 }
 

@@ -109,6 +109,37 @@ fn a_partition_bug_shows_under_throw_too() {
     .expect_code(77);
 }
 
+/// A thread of the leader holds while a follower dies and comes back; who waits for it is not harmed, cold and from a snapshot.
+#[test]
+fn a_stall_is_injected_and_ends() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let at = |frames: &str| format!("[fault.at]\n{frames}\n");
+    let stall = at("role = \"leader\"\nframes = [\"canary.Log.*\"]\nkind = \"force\"");
+    let other = at("role = \"follower\"\nkind = \"msg-receive\"");
+    for start in ["cold", "snapshot-1"] {
+        let text = format!(
+            "version = 1\ntarget = \"canary\"\nstart = \"{start}\"\n\
+             [[fault]]\nkind = \"stall\"\nms = 400\n{stall}\
+             [[fault]]\nkind = \"crash\"\n{other}\
+             [[fault]]\nkind = \"reboot\"\n[fault.at]\nwhen = \"at-once\"\n\
+             [[fault]]\nkind = \"stall\"\nms = 20000\nuntil = \"next\"\n{other}\
+             [[fault]]\nkind = \"crash\"\nnode = \"@leader\"\n{other}"
+        );
+        let file = dir.path().join(format!("{start}.toml"));
+        fs::write(&file, text).unwrap();
+        let file = file.display().to_string();
+        let ran = run(warren(&["replay", &file, "-n", "2"]), 3 * MINUTE).expect_code(0);
+        assert!(ran.out.contains("stall 400 ms"), "{}", ran.text());
+        assert_eq!(
+            ran.out.matches("injected 5 of 5").count(),
+            2,
+            "{}",
+            ran.text()
+        );
+    }
+}
+
 /// Faults happen on every level, also where there are only plain processes: the crash and reboot of (a).
 #[test]
 fn a_crash_bug_shows_on_every_level() {

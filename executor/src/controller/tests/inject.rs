@@ -280,3 +280,44 @@ fn an_action_that_fails_ends_the_rest_and_holds_nobody() {
     assert_eq!(c.on(failed, 1), [go_on(0), Action::Finished]);
     assert_eq!(c.not_injected().unwrap().reason, "unavailable");
 }
+
+/// Its thread lets go by itself: for the others it is done when it holds, and they go on to what follows.
+#[test]
+fn a_stall_is_done_when_its_thread_holds() {
+    let mut c = start(vec![
+        at(exact(2, 3), stall(700)),
+        at(At::AtOnce, crash(Who::Node(name(1)))),
+        at(exact(3, 1), stall(300)),
+    ]);
+    assert_eq!(c.stalls(), Duration::from_secs(1));
+    assert_eq!(
+        c.on(claim(0, 2, 3, 10), 11),
+        [current(1), go_on(0), kill(1, 1)]
+    );
+    assert_eq!(c.on(dead(1, true), 20), [current(2)]);
+    assert_eq!(
+        c.on(claim(2, 3, 1, 30), 31),
+        [current(3), go_on(2), Action::Finished]
+    );
+    let d = c.done();
+    assert_eq!((d[0].t_reached, d[0].t_done), (10, 11));
+    assert_eq!(d[0].event, Some((name(2), 7)));
+    assert_eq!(d[0].victim, None);
+    assert_eq!(c.state().dead, [name(1)]);
+}
+
+/// What the constraints refuse is not done, by which the agent knows that it is not to hold.
+#[test]
+fn a_stall_beyond_the_most_faults_is_none() {
+    let faults = (0..11).map(|_| at(exact(2, 1), stall(50))).collect();
+    let mut c = start(faults);
+    for i in 0..10 {
+        let did = c.on(claim(i, 2, 1, 1), 1);
+        assert_eq!(did[..2], [current(i + 1), go_on(i)]);
+    }
+    assert_eq!(c.on(claim(10, 2, 1, 1), 1), [go_on(10), Action::Finished]);
+    assert_eq!(
+        c.not_injected().map(|n| n.reason.as_str()),
+        Some("constraint")
+    );
+}

@@ -63,6 +63,13 @@ fn cut(cut: &[Member], how: CutHow, way: CutWay) -> Fault {
     }
 }
 
+fn stall(ms: u32) -> Fault {
+    Fault::Stall {
+        ms,
+        until_next: false,
+    }
+}
+
 fn at(at: At, fault: Fault) -> FaultAt {
     FaultAt { at, fault }
 }

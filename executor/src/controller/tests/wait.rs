@@ -427,3 +427,19 @@ fn what_may_not_happen_at_its_time_ends_the_sequence() {
     assert_eq!(c.on(Seen::Tick(quiet()), 5 * MS), [Action::Finished]);
     assert_eq!(c.not_injected().unwrap().reason, "constraint");
 }
+
+/// Of the time that a stall may hold its thread none is silence, nor wait.
+#[test]
+fn a_stall_is_no_silence() {
+    let next = at(exact(3, 5), crash(Who::Executing));
+    let mut c = start(vec![at(exact(2, 1), stall(6_000)), next]);
+    c.on(claim(0, 2, 1, 0), 0);
+    for ms in [2_500, 5_500, 6_900] {
+        let did = c.on(Seen::Tick(quiet()), ms * MS);
+        assert!(did.is_empty(), "{ms} ms: {did:?}");
+    }
+    assert_eq!(
+        c.on(Seen::Tick(quiet()), 8_100 * MS),
+        [Action::Cancel { fault: 1 }]
+    );
+}

@@ -58,7 +58,7 @@ pub fn generalise(matched: &FaultSequence, injected: &[Injected], trace: &Trace)
                 }
             }
             // A cut names its nodes: `[roles]` lets them fall on the right ones.
-            Fault::PartitionStart { .. } | Fault::PartitionStop => {}
+            Fault::PartitionStart { .. } | Fault::PartitionStop | Fault::Stall { .. } => {}
         }
     }
     out

@@ -5,7 +5,7 @@ use super::ops;
 use std::fmt::Write;
 use warren_model::{
     At, EventFlags, Fault, HistoryEvent, Injected, Judgement, LogMoment, Member, NodeName,
-    RunProduct, Trace, TraceEvent, Who,
+    RunProduct, Trace, TraceEvent, Who, stall_text,
 };
 
 /// Points shown before and after each fault.
@@ -310,6 +310,7 @@ pub fn describe(fault: &Fault) -> String {
             format!("cut {} from {from} ({how}{bridge})", names(&who.cut))
         }
         Fault::PartitionStop => "the cut ends".into(),
+        Fault::Stall { ms, until_next } => stall_text(*ms, *until_next),
     }
 }
 

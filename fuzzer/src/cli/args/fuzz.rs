@@ -48,7 +48,7 @@ pub struct FuzzArgs {
     /// With `warren`: this instance draws kinds of faults, crash style, cuts, most faults and shares from its seed, within what is asked for
     #[arg(long)]
     pub swarm: bool,
-    /// Faults to draw: any of crash, reboot, partition
+    /// Faults to draw: any of crash, reboot, partition, stall (a thread that comes to a point holds there for a second)
     #[arg(long, value_name = "LIST", default_value = "crash,reboot,partition")]
     pub faults: FaultSet,
     /// Most faults in a sequence

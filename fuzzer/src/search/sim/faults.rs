@@ -90,7 +90,7 @@ impl Run<'_> {
                 how,
                 who: self.resolve_cut(&who, node.unwrap_or_default(), peer),
             },
-            Fault::PartitionStop => Fault::PartitionStop,
+            other => other,
         };
         let executing = node.map(|n| self.sim.nodes[n].clone());
         let shape = self.sim.shape();
@@ -165,6 +165,10 @@ impl Run<'_> {
                     self.recovery.push((f, "follow.reconnect", Kind::Send));
                 }
                 Fault::PartitionStop
+            }
+            Fault::Stall { .. } => {
+                self.marks.push(format!("stall {what}"));
+                awaited.fault.clone()
             }
         };
         if let Some(index) = index {

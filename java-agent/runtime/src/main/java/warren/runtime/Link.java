@@ -11,7 +11,7 @@ import java.nio.charset.StandardCharsets;
 public final class Link {
     static final long RUN_MAGIC = 0x314750524e524157L;
     static final long NODE_MAGIC = 0x3147444e4e524157L;
-    static final int LAYOUT = 2;
+    static final int LAYOUT = 3;
 
     // run page
     static final int STATE = 2 * 8;

@@ -37,6 +37,8 @@ final class Plan {
         int acceptLess;
         /** Offset of the word that counts its arrivals: {@code interval << 32 | n}. The word after it has the time of the last one. */
         int arrivals;
+        /** {@code until next << 32 | ms} of a fault that is a stall; 0 for all others. */
+        long stall;
     }
 
     private static volatile Plan latest = new Plan(0, new Entry[0]);
@@ -97,6 +99,7 @@ final class Plan {
             }
             e.acceptLess = at + 80;
             e.arrivals = at + 88;
+            e.stall = node.get(at + 104);
             entries[i] = e;
         }
         return entries;
@@ -149,6 +152,16 @@ final class Plan {
             }
         }
         return found;
+    }
+
+    /** How the fault {@code index} holds the thread that meets it, as {@link Entry#stall} has it. */
+    long stall(int index) {
+        for (Entry e : entries) {
+            if (e.index == index) {
+                return e.stall;
+            }
+        }
+        return 0;
     }
 
     private static int arrive(Entry e, int interval, long time) {

@@ -13,6 +13,7 @@ final class Points {
     private static final int SKIPPED = 8;
     private static final int THROWN = 16;
     private static final long PARK_NS = 200_000;
+    private static final long STALL_PARK_NS = 1_000_000;
     private static final long CANCELLED = 0xffff_ffffL;
 
     /** False until premain is done: the agent's own start-up makes no points. */
@@ -53,7 +54,8 @@ final class Points {
         }
         int phase = (int) (state >>> 32);
         int current = (int) state;
-        long met = Plan.current().match(time, stack, kind, place, phase, current, occurrence, nodeRole);
+        Plan plan = Plan.current();
+        long met = plan.match(time, stack, kind, place, phase, current, occurrence, nodeRole);
         int index = (int) met;
         boolean won = met >= 0 && claim(index, (int) node.get(16));
         int flags = won ? MATCHED : during(current) ? DURING : 0;
@@ -70,6 +72,7 @@ final class Points {
         int event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
         if (won) {
             action = hold(index, met >>> 32, time, event, skippable);
+            stall(index, plan.stall(index));
             if (action == Kinds.GO_ON) {
                 action = Net.cut(peerIp, throwable, skippable);
             }
@@ -146,5 +149,31 @@ final class Points {
         }
         int action = (release & 0xffff_ffffL) == index + 1 ? (int) (release >>> 32) : Kinds.GO_ON;
         return action == Kinds.LOSE && !skippable ? Kinds.GO_ON : action;
+    }
+
+    /**
+     * A stall is done, for the others, as soon as its thread holds; here that thread goes on holding: for so long, where asked no longer than until the
+     * fault after it is done, and never beyond the test phase. The time counts from when it was done. A claim of which no fault came (a constraint)
+     * stalls nothing.
+     *
+     * @param how see {@link Plan#stall}
+     */
+    private static void stall(int index, long how) {
+        long length = (how & 0xffff_ffffL) * 1_000_000;
+        boolean untilNext = (how >>> 32 & 1) != 0;
+        long since = System.nanoTime();
+        boolean interrupted = false;
+        while (System.nanoTime() - since < length) {
+            long state = Link.run.get(Link.STATE);
+            int done = (int) state;
+            if ((int) (state >>> 32) > Kinds.PHASE_TEST || done <= index || untilNext && done > index + 1) {
+                break;
+            }
+            interrupted |= Thread.interrupted();
+            LockSupport.parkNanos(STALL_PARK_NS);
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
     }
 }

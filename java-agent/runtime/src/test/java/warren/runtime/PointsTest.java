@@ -157,6 +157,51 @@ class PointsTest {
         assertEquals(0, Link.node.get(Link.EVENTS + 32) >>> 32 & 3, "neither matched nor during");
     }
 
+    /** ms and what ends it, whether it is to be let go at once, and whether it is. */
+    @Test
+    void aStallHoldsForItsTimeUntilTheNextFaultOrTheEndOfTheTest() throws Exception {
+        long ms = 60_000;
+        long next = 1L << 32;
+        long test = (long) Kinds.PHASE_TEST << 32;
+        assertTrue(stalled(40, test | 1) >= 40_000_000, "its time, and nothing ends it");
+        assertTrue(stalled(40, test | 2) >= 40_000_000, "the fault after it does not end one of a fixed time");
+        // What lets these go is there already: each would hold for a minute else.
+        Duration soon = Duration.ofSeconds(30);
+        assertTimeoutPreemptively(soon, () -> stalled(next | ms, test | 2), "the fault after it is done");
+        assertTimeoutPreemptively(soon, () -> stalled(ms, (long) (Kinds.PHASE_TEST + 1) << 32 | 1), "the test is over");
+        assertTimeoutPreemptively(soon, () -> stalled(ms, test), "a claim of which no fault came");
+        Thread.currentThread().interrupt();
+        assertTrue(stalled(next | 20, test | 1) >= 20_000_000);
+        assertTrue(Thread.interrupted(), "an interrupt neither ends it nor is lost");
+    }
+
+    /** How long a point held of which the executor made fault 0, a stall; ns. STATE is as it finds it when it is released. */
+    private static long stalled(long how, long state) {
+        Mem n = Link.node;
+        Link.run.put(Link.STATE, (long) Kinds.PHASE_TEST << 32);
+        Link.run.put(Link.HELD, 0);
+        Link.run.put(Link.RELEASE, 0);
+        long[] words = {0, 2, 42, 0, 0, 1, Kinds.PHASE_TEST, 0, 0, 0, 1, 0, 0, how};
+        for (int i = 0; i < words.length; i++) {
+            n.put(Link.PLAN + 8 * i, words[i]);
+        }
+        n.put(Link.PLAN_COUNT, 1);
+        n.put(Link.PLAN_GEN, n.get(Link.PLAN_GEN) + 2);
+        n.put(Link.HELD_INDEX, 0);
+        Thread control = new Thread(() -> {
+            while (n.get(Link.HELD_INDEX) != 1) {
+                Thread.onSpinWait();
+            }
+            Link.run.put(Link.STATE, state);
+            Link.run.put(Link.RELEASE, 1);
+        });
+        control.setDaemon(true);
+        control.start();
+        long before = System.nanoTime();
+        assertEquals(Kinds.GO_ON, Points.point(Kinds.WRITE, Kinds.BEFORE, stack(), 0, 0, 0, 1, false, false));
+        return System.nanoTime() - before;
+    }
+
     @Test
     void theGuardIsPerThread() throws Exception {
         int mine = Guard.enter();

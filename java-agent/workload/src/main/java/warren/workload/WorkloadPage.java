@@ -16,7 +16,7 @@ import java.nio.channels.FileChannel;
 final class WorkloadPage {
     static final int SIZE = 4096;
     static final long MAGIC = 0x3147_4b57_4e52_4157L;
-    static final long LAYOUT = 2;
+    static final long LAYOUT = 3;
 
     static final int CONNECT = 1;
     static final int GO = 2;
