@@ -10,6 +10,9 @@ use warren_model::{
     Pattern, Phase, StartState, Who,
 };
 
+/// No stall is made shorter than that: what so short a one does, chance does as well.
+const LEAST_STALL_MS: u32 = 25;
+
 /// A candidate and what was changed.
 pub type Proposal = (String, Candidate);
 
@@ -31,6 +34,12 @@ pub fn simpler(best: &Best, shape: &ClusterShape) -> Vec<Proposal> {
                 out.push(changed(best, i, f.at.clone(), fault, "style process"));
             }
             Fault::PartitionStart { .. } => out.extend(narrower(best, i, f, shape)),
+            Fault::Stall { ms, until_next } if *ms >= 2 * LEAST_STALL_MS => {
+                let ms = ms / 2;
+                let until_next = *until_next;
+                let fault = Fault::Stall { ms, until_next };
+                out.push(changed(best, i, f.at.clone(), fault, &format!("{ms} ms")));
+            }
             Fault::Crash { .. }
             | Fault::Reboot { .. }
             | Fault::PartitionStop
@@ -355,4 +364,57 @@ pub fn cold(best: &Best) -> Option<(String, Candidate)> {
     let mut candidate = best.candidate.clone();
     candidate.sequence.start = StartState::Cold;
     (start != StartState::Cold).then(|| (format!("a cold start instead of {start}"), candidate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::Facts;
+    use super::*;
+    use warren_model::FaultSequence;
+
+    #[test]
+    fn a_stall_is_halved_while_it_is_long() {
+        let shape = ClusterShape {
+            groups: Vec::new(),
+            max_faults: 10,
+        };
+        let point = At::Pattern(Pattern {
+            node: None,
+            except: None,
+            role: None,
+            frames: vec!["*.a".into()],
+            stack: None,
+            kind: None,
+            place: None,
+            n: 1,
+            phase: Phase::Test,
+        });
+        for (ms, want) in [
+            (6_000, Some(3_000)),
+            (51, Some(25)),
+            (50, Some(25)),
+            (49, None),
+            (0, None),
+        ] {
+            let stall = |ms| Fault::Stall {
+                ms,
+                until_next: true,
+            };
+            let best = Best {
+                candidate: Candidate::given(
+                    FaultSequence::empty("t").with(point.clone(), stall(ms)),
+                ),
+                facts: Facts::default(),
+                k: 1,
+                n: 1,
+            };
+            let made = simpler(&best, &shape);
+            let faults: Vec<&Fault> = made
+                .iter()
+                .map(|(_, c)| &c.sequence.faults[0].fault)
+                .collect();
+            let want = want.map(stall);
+            assert_eq!(faults, want.iter().collect::<Vec<_>>(), "{ms}");
+        }
+    }
 }
