@@ -38,10 +38,13 @@ final class HbaseTables {
         /** The table's content when it has happened; null = no table. */
         final String after;
         final List<String> rows;
+        /** The table goes and is made anew, so that for a while there is none. */
+        final boolean anew;
 
-        Doubt(String after, List<String> rows) {
+        Doubt(String after, List<String> rows, boolean anew) {
             this.after = after;
             this.rows = rows;
+            this.anew = anew;
         }
     }
 
@@ -82,16 +85,22 @@ final class HbaseTables {
             builder.setColumnFamily(family(family));
         }
         String after = state(true, splits.length + 1, families);
-        return change(client, table, Operation.of("create", key(table)).value(after), after, Collections.emptyList(), admin -> admin.createTable(builder.build(), splits));
+        return change(client, table, Operation.of("create", key(table)).value(after), new Doubt(after, Collections.emptyList(), false),
+                admin -> admin.createTable(builder.build(), splits));
     }
 
     /** @param lost rows that have no cell in another family */
     Result alter(Client client, String table, String after, List<String> lost, Act act) {
-        return change(client, table, Operation.of("write", key(table)).value(after), after, lost, act);
+        return change(client, table, Operation.of("write", key(table)).value(after), new Doubt(after, lost, false), act);
+    }
+
+    /** @param act takes the table with all its rows away and makes it anew, in several steps of the master's */
+    Result truncate(Client client, String table, String after, List<String> rows, Act act) {
+        return change(client, table, Operation.of("write", key(table)).value(after), new Doubt(after, rows, true), act);
     }
 
     Result delete(Client client, String table, List<String> rows) {
-        return change(client, table, Operation.of("delete", key(table)), null, rows,
+        return change(client, table, Operation.of("delete", key(table)), new Doubt(null, rows, false),
                 admin -> admin.deleteTable(TableName.valueOf(table)));
     }
 
@@ -100,19 +109,19 @@ final class HbaseTables {
         void run(Admin admin) throws Exception;
     }
 
-    /** @param after the table's content then; null = no table */
-    private Result change(Client client, String table, Operation op, String after, List<String> rows, Act act) {
-        if (after != null) {
-            meant.add(table + " " + after);
+    /** @param made what stays in doubt if it is not known whether it has happened */
+    private Result change(Client client, String table, Operation op, Doubt made, Act act) {
+        if (made.after != null) {
+            meant.add(table + " " + made.after);
         }
-        Result result = nested(client, table, rows, () -> client.run(op, () -> HbaseSession.of(client).admin(admin -> {
+        Result result = nested(client, table, made.rows, () -> client.run(op, () -> HbaseSession.of(client).admin(admin -> {
             act.run(admin);
             return Result.ok();
         })));
         synchronized (doubts) {
             doubts.remove(table);
-            if (!result.isOk() && !rows.isEmpty()) {
-                doubts.put(table, new Doubt(after, rows));
+            if (!result.isOk() && !made.rows.isEmpty()) {
+                doubts.put(table, made);
             }
         }
         return result;
@@ -155,8 +164,16 @@ final class HbaseTables {
     Result look(Client client, String table) {
         return client.run(Operation.of("read", key(table)), () -> HbaseSession.of(client).admin(admin -> {
             String seen = seen(HbaseSession.of(client).connection, admin, table);
-            boolean settled = seen == null || meant.contains(table + " " + seen);
-            return settled ? Result.ok().value(seen) : Result.unknown("between two states: " + seen);
+            boolean settled = seen == null ? !goes(table) : meant.contains(table + " " + seen);
+            return settled ? Result.ok().value(seen) : Result.unknown("between two states: " + (seen == null ? "no table" : seen));
         }));
+    }
+
+    /** That there is no table may be a moment of a truncate that is under way. */
+    private boolean goes(String table) {
+        synchronized (doubts) {
+            Doubt doubt = doubts.get(table);
+            return doubt != null && doubt.anew;
+        }
     }
 }

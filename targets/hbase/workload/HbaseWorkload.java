@@ -222,11 +222,11 @@ public final class HbaseWorkload extends Driver {
         List<String> rowsThere = Arrays.asList("0", "7");
         HbaseAnswers disabled = new HbaseAnswers();
         boolean done = disable(runner, one, off, disabled) && reach(runner, one, plain, () -> {
-            Result first = truncated.add(tables.alter(one, STEPS, plain, rowsThere, admin -> truncateIn(runner, TRUNCATE_MS)));
+            Result first = truncated.add(tables.truncate(one, STEPS, plain, rowsThere, admin -> truncateIn(runner, TRUNCATE_MS)));
             if (first.isOk() || runner.stepsOver()) {
                 return first;
             }
-            return truncated.add(tables.alter(one, STEPS, plain, rowsThere, admin -> truncateIn(runner, ADMIN_MS)));
+            return truncated.add(tables.truncate(one, STEPS, plain, rowsThere, admin -> truncateIn(runner, ADMIN_MS)));
         });
         if (HbaseAnswers.wronglyRefused(disabled, truncated)) {
             refused(runner, "truncate", disabled, truncated);
