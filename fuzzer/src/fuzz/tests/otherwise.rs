@@ -1,7 +1,9 @@
 //! Runs that fail as a finding that stands does, and otherwise too: their stories are kept in its folder, one of each way.
 
+use super::known::list;
 use super::*;
 use crate::campaign::finding::Sheet;
+use crate::known::KnownBugs;
 
 /// The third fuzzed run and the three after its replays lose data on one node; the last two of them leave that node silent, too.
 fn failing() -> Tweak {
@@ -125,4 +127,43 @@ fn what_a_replay_shows_instead_is_kept_with_its_logs() {
         evidence.contains("seen in a replay of ") && evidence.contains("no finding"),
         "{evidence}"
     );
+}
+
+/// The first fuzzed run loses data as a known bug does, with its line; a replay of the third one loses data so without it.
+#[test]
+fn a_replay_that_only_looks_like_a_known_bug_is_a_finding_beside_it() {
+    let fuzzed = |dir: &Path, known: KnownBugs, runs: u64| {
+        let tweak: Tweak = Box::new(|run, _, _, product| {
+            let nodes = product.trace.nodes.clone();
+            match run {
+                6 => {
+                    let log = "the line\n".to_owned();
+                    product.logs.insert(nodes[0].clone(), log);
+                    product.observations.push(lost(&nodes[0]));
+                }
+                8 => product.observations.extend(nodes.iter().map(refuses)),
+                9 => product.observations.push(lost(&nodes[0])),
+                _ => {}
+            }
+        });
+        let sim = Sim {
+            bug: false,
+            ..Sim::new(3, 1)
+        };
+        let mut o = options(dir, StrategyKind::CrashFuzz, 9, runs);
+        o.known = known;
+        fuzz(sim, o, tweak)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let end = fuzzed(dir.path(), KnownBugs::default(), 1);
+    let signature = stat(&end.folder, "finding_000000")[..8].to_owned();
+
+    let dir = tempfile::tempdir().unwrap();
+    let end = fuzzed(dir.path(), list(&signature, "'^the line$'"), 5);
+    assert_eq!((end.findings, end.known), (2, 1));
+    let finding = end.folder.join("findings/000001");
+    let sheet = Sheet::read(&finding.join("finding.json")).unwrap();
+    assert_eq!((sheet.found.signature, sheet.found.n), (signature, 0));
+    let evidence = std::fs::read_to_string(finding.join("evidence.txt")).unwrap();
+    assert!(evidence.contains("seen in a replay of "), "{evidence}");
 }
