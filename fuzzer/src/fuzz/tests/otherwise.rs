@@ -4,6 +4,7 @@ use super::known::list;
 use super::*;
 use crate::campaign::finding::Sheet;
 use crate::known::KnownBugs;
+use std::collections::BTreeSet;
 
 /// The third fuzzed run and the three after its replays lose data on one node; the last two of them leave that node silent, too.
 fn failing() -> Tweak {
@@ -166,4 +167,35 @@ fn a_replay_that_only_looks_like_a_known_bug_is_a_finding_beside_it() {
     assert_eq!((sheet.found.signature, sheet.found.n), (signature, 0));
     let evidence = std::fs::read_to_string(finding.join("evidence.txt")).unwrap();
     assert!(evidence.contains("seen in a replay of "), "{evidence}");
+}
+
+/// Each failing run fails in the same two ways.
+#[test]
+fn a_replay_that_fails_as_its_run_did_brings_no_other_finding() {
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        let node = product.trace.nodes[0].clone();
+        if (8..=11).contains(&run) {
+            product.observations.push(lost(&node));
+            product.observations.push(Observation::Mismatch {
+                node,
+                what: "order".into(),
+                detail: "planted".into(),
+            });
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let sim = Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 4);
+    let end = fuzz(sim, o, tweak);
+    let finding = end.folder.join("findings/000000/finding.json");
+    let sheet = Sheet::read(&finding).unwrap();
+    let failures = &sheet.judgement.failures;
+    let signatures: BTreeSet<_> = failures.iter().map(|f| &f.signature).collect();
+    assert_eq!(signatures.len(), 2, "{failures:?}");
+    assert_eq!((sheet.found.k, sheet.found.n), (3, 3));
+    assert_eq!(end.findings, 1);
+    assert_eq!(names(&end.folder.join("crashes")).len(), 1);
 }
