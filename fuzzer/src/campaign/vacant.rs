@@ -75,6 +75,10 @@ impl Folder {
 
     /// Takes away what a campaign that tested nothing has made, so that its folder can be used again. Files of others stay.
     pub fn give_back(root: &Path) {
+        // Another Warren that had waited for it may have it now.
+        let Ok(_lock) = Lock::take(root) else {
+            return;
+        };
         for name in WRITTEN {
             let path = root.join(name);
             // What cannot be removed is told as what is left, when a campaign is to begin there.
@@ -202,6 +206,10 @@ mod tests {
             Folder::create(&FuzzOptions::new("canary", &out), 9).unwrap();
         };
         begin();
+        let other = Lock::take(&root).unwrap();
+        Folder::give_back(&root);
+        assert!(root.join("cmdline").exists());
+        drop(other);
         Folder::give_back(&root);
         let left: Vec<_> = fs::read_dir(&root).unwrap().flatten().collect();
         assert_eq!(left.len(), 1);

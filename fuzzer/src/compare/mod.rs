@@ -179,7 +179,9 @@ fn no_campaign(folder: &Path) -> Result<(), CliError> {
             .flatten()
             .map(|e| e.path()),
     );
-    match all.iter().find_map(|f| Some((f, Folder::marker(f)?))) {
+    // A comparison has a command line, too: the folder's own one may have lost its table, others may lie beside it.
+    let of_fuzz = |f: &Path| Folder::marker(f).filter(|m| *m != "cmdline");
+    match all.iter().find_map(|f| Some((f, of_fuzz(f)?))) {
         None => Ok(()),
         Some((held, marker)) => Err(CliError::usage(format!(
             "{} holds a campaign of `warren fuzz` ({marker} is there), which is left as it is; a comparison has a folder of its own: choose another one with -o",
@@ -444,6 +446,12 @@ mod tests {
         // A comparison that was killed before it had its table.
         std::fs::create_dir(&instance).unwrap();
         std::fs::write(dir.path().join("lock"), "7\n").unwrap();
+        no_campaign(dir.path()).unwrap();
+        // One that has lost it, and one beside it.
+        for folder in [dir.path().to_owned(), dir.path().join("other")] {
+            std::fs::create_dir_all(folder.join("campaigns/fifo-r001")).unwrap();
+            std::fs::write(folder.join("cmdline"), "warren compare x\n").unwrap();
+        }
         no_campaign(dir.path()).unwrap();
         std::fs::write(instance.join("fuzzer_stats"), "x").unwrap();
         for folder in [dir.path(), &instance] {

@@ -371,7 +371,7 @@ impl Session {
     }
 
     /// A finding of this signature that is this known bug, or none as it is, stands here; or another instance has one.
-    fn told(&self, signature: &str, known: Option<&str>) -> bool {
+    pub(super) fn told(&self, signature: &str, known: Option<&str>) -> bool {
         let mut own = (self.findings.iter())
             .filter(|f| f.signature == signature)
             .map(|f| self.known.get(&f.number).map(String::as_str))

@@ -124,6 +124,11 @@ mod tests {
         assert_eq!(spent(""), 0);
         let nowhere = tempfile::tempdir().unwrap();
         assert_eq!(spent_before(nowhere.path()).unwrap(), 0);
+        // Bytes that are no text cost their own line.
+        let more = line("fuzz", "null", 7);
+        let bytes = [text.as_bytes(), b"\xff\xfe\n", more.as_bytes()].concat();
+        std::fs::write(nowhere.path().join("runs.jsonl"), bytes).unwrap();
+        assert_eq!(spent_before(nowhere.path()).unwrap(), 130);
     }
 
     #[test]

@@ -115,11 +115,10 @@ where
             session.commit_whole(state)?;
             if wrong.len() > MAY_FAIL {
                 return Err(FuzzError::Learning(format!(
-                    "{} fault-free runs were not usable, so nothing could be told from a run with faults:\n  {}\n  see {}; \
+                    "{} fault-free runs were not usable, so nothing could be told from a run with faults:\n  {}\n  \
                      `warren replay` with an empty sequence shows one such run",
                     wrong.len(),
                     wrong.join("\n  "),
-                    session.folder.root().join("runs.jsonl").display(),
                 )));
             }
             continue;

@@ -28,9 +28,13 @@ pub(super) fn keep(
     if judgement.void.is_some() {
         return Ok(());
     }
+    // As for a test: a known bug that stands hides nothing that only has its signature.
+    let stands = |s: &str| session.standing.contains(s) && session.told(s, None);
+    // The run has its story, with all that it showed.
+    let repeated = |s: &str| of.judgement.failures.iter().any(|f| f.signature == s);
     let news = |f: &&Failure| {
-        f.signature != of.failure.signature
-            && !session.standing.contains(&f.signature)
+        !repeated(&f.signature)
+            && !stands(&f.signature)
             && session.options.known.of(f, &product.logs).is_none()
     };
     let safety = |f: &&Failure| f.kind == FailureKind::Safety;

@@ -160,7 +160,7 @@ fn k_of_n(s: &Snapshot, f: &KeptFinding) -> String {
     if f.n == 0 && s.known.contains_key(&f.number) {
         "not replayed: a known bug".to_owned()
     } else if f.n == 0 && f.kind == "safety" {
-        "not replayed yet: stands by its evidence".to_owned()
+        "not replayed: stands by its evidence".to_owned()
     } else if f.n == 0 {
         "not confirmed: its replays were cut short".to_owned()
     } else {

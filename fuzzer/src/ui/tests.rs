@@ -302,7 +302,7 @@ fn findings_are_listed_and_the_chosen_one_is_told() {
         let b = lines(&buffer(size, &s, second, &f, t, false));
         anywhere(
             &b,
-            &["> 000001", "not replayed yet", "evidence : being read"],
+            &["> 000001", "not replayed: stands", "evidence : being read"],
         );
     }
     let none = lines(&buffer(

@@ -13,7 +13,7 @@ fn knowing(dir: &Path, known: KnownBugs, runs: u64, tweak: Tweak) -> (FuzzEnd, V
     (end, snapshot.drain_lines())
 }
 
-fn list(signature: &str, log: &str) -> KnownBugs {
+pub(super) fn list(signature: &str, log: &str) -> KnownBugs {
     let text = format!(
         "version = 1\ntarget = \"sim\"\n[[bug]]\nid = \"SIM-1\"\ntitle = \"entry lost\"\nsignatures = [\"{signature}\"]\nlog = [{log}]\n"
     );

@@ -1,7 +1,10 @@
 //! Runs that fail as a finding that stands does, and otherwise too: their stories are kept in its folder, one of each way.
 
+use super::known::list;
 use super::*;
 use crate::campaign::finding::Sheet;
+use crate::known::KnownBugs;
+use std::collections::BTreeSet;
 
 /// The third fuzzed run and the three after its replays lose data on one node; the last two of them leave that node silent, too.
 fn failing() -> Tweak {
@@ -125,4 +128,74 @@ fn what_a_replay_shows_instead_is_kept_with_its_logs() {
         evidence.contains("seen in a replay of ") && evidence.contains("no finding"),
         "{evidence}"
     );
+}
+
+/// The first fuzzed run loses data as a known bug does, with its line; a replay of the third one loses data so without it.
+#[test]
+fn a_replay_that_only_looks_like_a_known_bug_is_a_finding_beside_it() {
+    let fuzzed = |dir: &Path, known: KnownBugs, runs: u64| {
+        let tweak: Tweak = Box::new(|run, _, _, product| {
+            let nodes = product.trace.nodes.clone();
+            match run {
+                6 => {
+                    let log = "the line\n".to_owned();
+                    product.logs.insert(nodes[0].clone(), log);
+                    product.observations.push(lost(&nodes[0]));
+                }
+                8 => product.observations.extend(nodes.iter().map(refuses)),
+                9 => product.observations.push(lost(&nodes[0])),
+                _ => {}
+            }
+        });
+        let sim = Sim {
+            bug: false,
+            ..Sim::new(3, 1)
+        };
+        let mut o = options(dir, StrategyKind::CrashFuzz, 9, runs);
+        o.known = known;
+        fuzz(sim, o, tweak)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let end = fuzzed(dir.path(), KnownBugs::default(), 1);
+    let signature = stat(&end.folder, "finding_000000")[..8].to_owned();
+
+    let dir = tempfile::tempdir().unwrap();
+    let end = fuzzed(dir.path(), list(&signature, "'^the line$'"), 5);
+    assert_eq!((end.findings, end.known), (2, 1));
+    let finding = end.folder.join("findings/000001");
+    let sheet = Sheet::read(&finding.join("finding.json")).unwrap();
+    assert_eq!((sheet.found.signature, sheet.found.n), (signature, 0));
+    let evidence = std::fs::read_to_string(finding.join("evidence.txt")).unwrap();
+    assert!(evidence.contains("seen in a replay of "), "{evidence}");
+}
+
+/// Each failing run fails in the same two ways.
+#[test]
+fn a_replay_that_fails_as_its_run_did_brings_no_other_finding() {
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        let node = product.trace.nodes[0].clone();
+        if (8..=11).contains(&run) {
+            product.observations.push(lost(&node));
+            product.observations.push(Observation::Mismatch {
+                node,
+                what: "order".into(),
+                detail: "planted".into(),
+            });
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let sim = Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 4);
+    let end = fuzz(sim, o, tweak);
+    let finding = end.folder.join("findings/000000/finding.json");
+    let sheet = Sheet::read(&finding).unwrap();
+    let failures = &sheet.judgement.failures;
+    let signatures: BTreeSet<_> = failures.iter().map(|f| &f.signature).collect();
+    assert_eq!(signatures.len(), 2, "{failures:?}");
+    assert_eq!((sheet.found.k, sheet.found.n), (3, 3));
+    assert_eq!(end.findings, 1);
+    assert_eq!(names(&end.folder.join("crashes")).len(), 1);
 }

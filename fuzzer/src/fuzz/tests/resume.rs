@@ -536,6 +536,9 @@ fn another_campaign_is_refused_with_every_difference() {
         text.contains(&format!("process {}", std::process::id())),
         "{text}"
     );
+    // Also where only that is asked, before set-up.
+    let before = crate::fuzz::check_resume(&again).unwrap_err();
+    assert_eq!(before.to_string(), text);
     drop(lock);
     // Another seed changes nothing, and is told.
     let o = FuzzOptions {
