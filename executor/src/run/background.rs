@@ -85,7 +85,12 @@ fn booted<T>(
     let done = runner.with_drive(&slot, &sequence, &options, start, began, |drive| {
         let went = Flow::new(drive, &mut product).boot(&sequence, Boot::EACH)?;
         if let Some(why) = why_not(went, &mut product.record) {
-            return Err(RunError::io("learning background stacks", why));
+            let what = "learning background stacks".to_owned();
+            let lives = drive.exits.is_empty() && drive.workload_gone.is_none();
+            return Err(match lives {
+                true => RunError::Late { what, why },
+                false => RunError::Io { what, why },
+            });
         }
         work(&slot, drive, &options)
     });

@@ -178,6 +178,9 @@ pub enum RunError {
     BeganCold(String),
     #[error("the agent refused to start on {node}: {why}")]
     AgentRefused { node: NodeName, why: String },
+    /// What was waited for did not come in time, while everything lived: on a busy machine it may the next time.
+    #[error("{what}: {why}")]
+    Late { what: String, why: String },
 }
 
 impl RunError {
@@ -191,7 +194,10 @@ impl RunError {
             | RunError::WrongTarget { .. }
             | RunError::EmptyMap { .. }
             | RunError::AgentRefused { .. } => true,
-            RunError::Slot(_) | RunError::Io { .. } | RunError::BeganCold(_) => false,
+            RunError::Slot(_)
+            | RunError::Io { .. }
+            | RunError::BeganCold(_)
+            | RunError::Late { .. } => false,
         }
     }
 

@@ -10,7 +10,7 @@ use libafl_bolts::tuples::tuple_list;
 use std::sync::{Arc, Mutex};
 use warren_executor::RunOptions;
 use warren_executor::libafl_executor::ClusterExecutor;
-use warren_executor::run::{Runner, learn_background};
+use warren_executor::run::{RunError, Runner, learn_background};
 use warren_feedback::{Judge, RunObserver, coverage_observer, sink};
 use warren_model::{ClusterShape, FaultSequence, RunProduct, StackId};
 
@@ -91,11 +91,11 @@ impl Drive for ClusterExecutor<Observers, Sink> {
 
     fn learn_background(&mut self) -> Result<Vec<StackId>, Error> {
         let options = ClusterExecutor::options_mut(self).clone();
-        let stacks =
-            learn_background(self.runner(), &options).map_err(|e| match e.is_lasting() {
-                true => Error::illegal_argument(e.to_string()),
-                false => Error::runtime(e.to_string()),
-            })?;
+        let stacks = learn_background(self.runner(), &options).map_err(|e| match &e {
+            RunError::Late { .. } => Error::runtime(e.to_string()),
+            _ if e.is_lasting() => Error::illegal_argument(e.to_string()),
+            _ => Error::illegal_state(e.to_string()),
+        })?;
         self.runner_mut()?
             .config_mut()
             .background

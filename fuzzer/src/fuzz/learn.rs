@@ -257,8 +257,8 @@ fn background<E: Drive>(session: &mut Session, executor: &mut E) -> Result<(), F
 }
 
 /// Tries again where that can help: a cluster that starts badly once on a loaded machine is no reason to give up. What is wrong with the
-/// description is wrong each time, and what goes wrong twice in the same words, but for the numbers in them, is no chance. None: an end was
-/// asked for.
+/// description is wrong each time, and what goes wrong twice in the same words, but for the numbers in them, is no chance; what was only waited
+/// for in vain (a runtime error) may be, in whatever words. None: an end was asked for.
 fn once_more<T>(
     mut learn: impl FnMut() -> Result<T, libafl::Error>,
     stopping: impl Fn() -> bool,
@@ -273,7 +273,11 @@ fn once_more<T>(
         };
         let why = words(&e);
         let plain = why.replace(|c: char| c.is_ascii_digit(), "");
-        let lasting = matches!(e, libafl::Error::IllegalArgument(..)) || plain == before;
+        let lasting = match e {
+            libafl::Error::IllegalArgument(..) => true,
+            libafl::Error::Runtime(..) => false,
+            _ => plain == before,
+        };
         if lasting || tries >= MAY_FAIL {
             return Err(FuzzError::Cluster(why));
         }
@@ -286,7 +290,9 @@ fn once_more<T>(
 /// The executor's own words, without the framework's.
 pub(super) fn words(e: &libafl::Error) -> String {
     match e {
-        libafl::Error::Runtime(text, _) | libafl::Error::IllegalArgument(text, _) => text.clone(),
+        libafl::Error::Runtime(text, _)
+        | libafl::Error::IllegalArgument(text, _)
+        | libafl::Error::IllegalState(text, _) => text.clone(),
         other => other.to_string(),
     }
 }
@@ -334,7 +340,7 @@ mod tests {
     #[test]
     fn only_what_may_go_better_is_tried_again() {
         let slow = |n: u32| Error::runtime(format!("not serving: c{n} (log: 12:00:0{n})"));
-        let ended = || Error::runtime("c1 ended by itself with exit status 1");
+        let ended = || Error::illegal_state("c1 ended by itself with exit status 1");
         let template = || Error::illegal_argument("configuration template zoo.cfg: no `{x}`");
         let table: Vec<(Vec<Error>, Result<usize, &str>)> = vec![
             (vec![], Ok(1)),
@@ -343,7 +349,10 @@ mod tests {
             (vec![slow(1), ended(), slow(1)], Err("not serving")),
             // No description that works says this twice.
             (vec![ended(), ended()], Err("c1 ended")),
-            (vec![slow(1), slow(2)], Err("c2 (log")),
+            (vec![ended(), slow(1), ended()], Err("c1 ended")),
+            // On a busy machine all wait in vain in the same words, and come up the next time.
+            (vec![slow(1), slow(2)], Ok(3)),
+            (vec![slow(1), slow(2), slow(3)], Err("c3 (log")),
             (vec![template()], Err("configuration template")),
         ];
         for (errors, want) in table {
