@@ -214,9 +214,10 @@ mod tests {
         // The kernel says when: no clock.
         let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
         assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
-        assert_eq!(running_thread(pid), None, "stopped");
+        let seen = running_thread(pid);
         child.kill().unwrap();
         child.wait().unwrap();
+        assert_eq!(seen, None, "stopped");
         assert!(running_thread(pid).is_none(), "gone");
     }
 }
