@@ -38,7 +38,14 @@ fn choose(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 
 /// An exclusive lock on a file of the cache, held until dropped (or until the process dies). Waits for another Warren.
 #[derive(Debug)]
-pub struct Guard(#[allow(dead_code, reason = "the lock lives as long as its open file")] File);
+pub struct Guard(File);
+
+impl Drop for Guard {
+    /// Not by closing alone: a child that is just being forked has the file open too, until it becomes its program.
+    fn drop(&mut self) {
+        let _ = FileExt::unlock(&self.0);
+    }
+}
 
 /// Locks `cache/locks/<name>.lock`.
 pub fn lock(cache: &Path, name: &str) -> Result<Guard, SetupError> {
@@ -206,13 +213,11 @@ mod tests {
         let guard = lock(dir.path(), "a").unwrap();
         let file = File::open(dir.path().join("locks/a.lock")).unwrap();
         assert!(!FileExt::try_lock_exclusive(&file).unwrap());
+        // As a child has it between fork and exec: another descriptor of the same open file.
+        let in_child = guard.0.try_clone().unwrap();
         drop(guard);
-        // A child that another test has forked has it open until it becomes the program.
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while !FileExt::try_lock_exclusive(&file).unwrap() {
-            assert!(std::time::Instant::now() < until, "still locked");
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        assert!(FileExt::try_lock_exclusive(&file).unwrap());
+        drop(in_child);
 
         let place = dir.path().join("deep/place");
         for text in ["one", "two"] {

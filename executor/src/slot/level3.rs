@@ -2,7 +2,8 @@
 //!
 //! Called by `host.rs` (claim and release), `init.rs` (a line per pid), and once at the start of Warren
 //! ([`sweep_level3`]). The sweep kills only processes that a state file of a dead Warren names by pid AND start time (a
-//! pid alone may have been given to somebody else), and their sessions.
+//! pid alone may have been given to somebody else), and their sessions. One sweep at a time, by a lock on that folder: else
+//! one might remove what a new Warren has made under a number that another sweep had just freed.
 //!
 //! State file `slot-<S>.state`, UTF-8 lines: `owner <pid> <start time>` (the Warren that claimed the slot), `folder
 //! <path>` for each folder to remove, `pid <pid> <start time>` per process. Start times are field 22 of /proc/<pid>/stat.
@@ -10,6 +11,8 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
@@ -25,14 +28,32 @@ pub(super) struct PlainSlot {
     pub root: PathBuf,
     pub shm: PathBuf,
     pub state_file: PathBuf,
+    /// The claim on the addresses, which are the machine's: folders are each user's, and each TMPDIR's.
+    #[expect(dead_code, reason = "held while the slot lives")]
+    name: UnixDatagram,
+}
+
+/// A name in the kernel that one process has at a time, until it ends in whatever way.
+fn name(number: u8) -> io::Result<UnixDatagram> {
+    UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(format!(
+        "warren-slot-{number}"
+    ))?)
 }
 
 impl PlainSlot {
     /// Claims the lowest free number for this process.
     pub fn claim() -> Result<Self, SlotError> {
-        let home = home();
-        create_dir(&home)?;
+        Self::claim_in(&home())
+    }
+
+    fn claim_in(home: &Path) -> Result<Self, SlotError> {
+        create_dir(home)?;
         for number in 1..=250u8 {
+            let name = match name(number) {
+                Ok(name) => name,
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse => continue,
+                Err(e) => return Err(file_error("claiming a slot's number for", home, e)),
+            };
             let state_file = home.join(format!("slot-{number}.state"));
             let file = OpenOptions::new()
                 .write(true)
@@ -44,8 +65,9 @@ impl PlainSlot {
                 Err(e) => return Err(file_error("creating", &state_file, e)),
             };
             let root = home.join(format!("slot-{number}"));
-            let shm = shm_home(&home).join(format!("warren-{}-slot-{number}", geteuid()));
             let owner = std::process::id() as i32;
+            // With the owner: who sweeps another TMPDIR knows nothing of this one's.
+            let shm = shm_home(home).join(format!("warren-{}-slot-{number}-{owner}", geteuid()));
             let text = format!(
                 "owner {owner} {}\nfolder {}\nfolder {}\n",
                 start_time(owner).unwrap_or(0),
@@ -59,6 +81,7 @@ impl PlainSlot {
                 root,
                 shm,
                 state_file,
+                name,
             };
             for folder in [&slot.root, &slot.shm] {
                 let _ = fs::remove_dir_all(folder); // left by a crash between two lines of an older claim
@@ -103,9 +126,15 @@ pub fn sweep_level3() -> SweepReport {
 
 fn sweep(home: &Path) -> SweepReport {
     let mut report = SweepReport::default();
-    let Ok(entries) = fs::read_dir(home) else {
+    let (Ok(entries), Ok(folder)) = (fs::read_dir(home), File::open(home)) else {
         return report;
     };
+    if let Err(e) = folder.lock() {
+        let problem = format!("locking {}: {e}", home.display());
+        report.problems.push(problem);
+        return report;
+    }
+    let lock = Sweeping(folder);
     for entry in entries.flatten() {
         let path = entry.path();
         if path.extension().is_none_or(|e| e != "state") {
@@ -148,7 +177,18 @@ fn sweep(home: &Path) -> SweepReport {
                 .push(format!("removing {}: {e}", path.display()));
         }
     }
+    drop(lock);
     report
+}
+
+/// The only sweep of a folder while it lives.
+struct Sweeping(File);
+
+impl Drop for Sweeping {
+    /// Not by closing alone: a child that is just being forked has it open too.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 /// The line init appends for a process it spawned.
@@ -298,6 +338,34 @@ mod tests {
         assert_eq!(state.owner, Some((7, 100)));
         assert_eq!(state.folders, vec![PathBuf::from("/a b")]);
         assert_eq!(state.pids, HashMap::from([(8, 200)]));
+    }
+
+    #[test]
+    fn folders_of_their_own_do_not_give_two_slots_the_same_addresses() {
+        let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [one, two] = [0, 1].map(|i| PlainSlot::claim_in(homes[i].path()).unwrap());
+        assert_ne!(one.number, two.number);
+        assert_ne!(one.shm, two.shm);
+        let shm = one.shm.clone();
+        assert!(shm.is_dir());
+        drop(one);
+        assert!(!shm.exists() && two.shm.is_dir());
+    }
+
+    #[test]
+    fn sweeps_at_once_are_one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("slot-1.state");
+        let dead_owner = format!("owner {} 1\n", std::process::id());
+        for _ in 0..200 {
+            fs::write(&state, &dead_owner).unwrap();
+            let both = std::thread::scope(|s| {
+                let other = s.spawn(|| sweep(dir.path()));
+                [sweep(dir.path()), other.join().unwrap()]
+            });
+            assert_eq!(both[0].slots + both[1].slots, 1);
+            assert!(both.iter().all(|r| r.problems.is_empty()), "{both:?}");
+        }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! Called by `doctor` and at the start of a campaign.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::unistd::geteuid;
 
+use super::started::PATIENCE;
 use super::{Level, Slot, SlotConfig, SlotError, SpawnSpec};
 
 /// What the trial of one level showed.
@@ -88,7 +89,7 @@ fn trial(exe: &Path, level: Level) -> Result<Trial, SlotError> {
         stdout: slot.inside_root().join("trial.out"),
     };
     let process = slot.spawn(&spec)?;
-    let exit = slot.wait_exit(&process, Instant::now() + Duration::from_secs(5))?;
+    let exit = slot.wait_exit(&process, Instant::now() + PATIENCE)?;
     if exit.as_ref().and_then(|e| e.status) != Some(7) {
         return Err(SlotError::Refused {
             doing: "running `exit 7` in a trial slot".into(),

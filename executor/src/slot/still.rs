@@ -134,6 +134,8 @@ fn take(from: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::signal::{Signal, kill};
+    use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 
     /// As CRIU 4.2.1 wrote it.
     const SAMPLE: &[u8] = b"\x19\x43\x56\x54\x33\x44\x11\x43\x18\x00\x00\x00\x0a\x0a\x08\xe6\x86\x05\x10\xfb\xd2\xd9\xaf\x03\x12\x0a\x08\xe6\x86\x05\x10\xdf\xd3\xd9\xaf\x03";
@@ -208,14 +210,14 @@ mod tests {
             .unwrap();
         let pid = Pid::from_raw(child.id() as i32);
         assert!(running_thread(pid).is_some());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
-        let until = Instant::now() + LIMIT;
-        while running_thread(pid).is_some() {
-            assert!(Instant::now() < until, "it does not stop");
-            std::thread::sleep(TURN);
-        }
+        kill(pid, Signal::SIGSTOP).unwrap();
+        // The kernel says when: no clock.
+        let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+        assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
+        let seen = running_thread(pid);
         child.kill().unwrap();
         child.wait().unwrap();
+        assert_eq!(seen, None, "stopped");
         assert!(running_thread(pid).is_none(), "gone");
     }
 }

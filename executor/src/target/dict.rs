@@ -162,7 +162,7 @@ fn one_of(
     let value = match (s.opt_string(key)?, default) {
         (Some(v), _) => v,
         (None, Some(d)) => d.to_owned(),
-        (None, None) => return Err(s.wrong(key, "is missing", remedy)),
+        (None, None) => return Err(s.missing(key, remedy)),
     };
     if allowed.contains(&value.as_str()) {
         Ok(value)

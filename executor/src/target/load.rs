@@ -2,6 +2,7 @@
 
 use super::dict::Dictionary;
 use super::image::image;
+use super::near::near;
 use super::rules;
 use super::section::{Origins, Section, TargetError, read_table, shown};
 use super::{EpochFile, Group, JarSource, Probe, Stable, Target, Workload};
@@ -494,7 +495,13 @@ fn clocks(top: &mut Section<'_>, paper: bool) -> Result<BTreeMap<String, i64>, T
             Some(n) => {
                 return Err(s.wrong(key, format!("{n} is no time"), "write milliseconds above 0"));
             }
-            None => return Err(s.wrong(key, "is missing", format!("write {key} = 500"))),
+            None => {
+                // Any key may stand here, for the templates: one that looks like it is read already.
+                let slip = near(key, clock.keys().map(String::as_str));
+                let meant = slip.map(|slip| format!(" (did you mean it by `{slip}`?)"));
+                let remedy = format!("write {key} = 500{}", meant.unwrap_or_default());
+                return Err(s.wrong(key, "is missing", remedy));
+            }
         }
     }
     let papers = match top.opt_table("paper")? {

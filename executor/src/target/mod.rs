@@ -8,6 +8,7 @@ mod expand;
 mod find;
 mod image;
 mod load;
+mod near;
 mod rules;
 mod section;
 #[cfg(test)]

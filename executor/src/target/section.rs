@@ -2,6 +2,7 @@
 //!
 //! Used by target.toml and dictionary loading only.
 
+use super::near::near;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -107,6 +108,19 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// The refusal of a table without this key. One that is there, is not read yet and looks like it is told instead: who misspelt a
+    /// key does not see why it should be missing.
+    pub fn missing(&self, key: &str, remedy: impl Into<String>) -> TargetError {
+        match near(key, self.table.keys().map(String::as_str)) {
+            Some(slip) => self.wrong(
+                slip,
+                means_nothing(&self.table[slip]),
+                format!("did you mean `{key}`, which is missing?"),
+            ),
+            None => self.wrong(key, "is missing", remedy),
+        }
+    }
+
     fn take(&mut self, key: &'static str) -> Option<Value> {
         self.asked.push(key);
         self.table.remove(key)
@@ -155,7 +169,7 @@ impl<'a> Section<'a> {
         match self.opt_string(key)? {
             Some(s) if !s.is_empty() => Ok(s),
             Some(_) => Err(self.wrong(key, "is empty", remedy)),
-            None => Err(self.wrong(key, "is missing", remedy)),
+            None => Err(self.missing(key, remedy)),
         }
     }
 
@@ -184,7 +198,7 @@ impl<'a> Section<'a> {
         remedy: &str,
     ) -> Result<i64, TargetError> {
         self.opt_int(key, min, max)?
-            .ok_or_else(|| self.wrong(key, "is missing", remedy))
+            .ok_or_else(|| self.missing(key, remedy))
     }
 
     pub fn bool(&mut self, key: &'static str, default: bool) -> Result<bool, TargetError> {
@@ -231,7 +245,7 @@ impl<'a> Section<'a> {
 
     pub fn table(&mut self, key: &'static str, remedy: &str) -> Result<Section<'a>, TargetError> {
         self.opt_table(key)?
-            .ok_or_else(|| self.wrong(key, "is missing", remedy))
+            .ok_or_else(|| self.missing(key, remedy))
     }
 
     /// `[[key]]`: an array of tables, empty when absent.
@@ -332,17 +346,20 @@ impl<'a> Section<'a> {
                 } else {
                     self.asked.join(", ")
                 };
-                Err(self.wrong(
-                    key,
-                    format!(
-                        "`{}` stands under a key that means nothing here",
-                        shown(value)
-                    ),
-                    format!("remove it, or write one of: {known}"),
-                ))
+                let remove = format!("remove it, or write one of: {known}");
+                let remedy = match near(key, self.asked.iter().copied()) {
+                    Some(meant) => format!("did you mean `{meant}`? else {remove}"),
+                    None => remove,
+                };
+                Err(self.wrong(key, means_nothing(value), remedy))
             }
         }
     }
+}
+
+fn means_nothing(value: &Value) -> String {
+    let value = shown(value);
+    format!("`{value}` stands under a key that means nothing here")
 }
 
 /// A value as one short line.

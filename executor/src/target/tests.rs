@@ -555,7 +555,7 @@ fn an_image_and_what_a_group_is_asked() {
         ),
         (
             "[group.alpha.ready]\nport = 9",
-            "[group.alpha.ready]\nprot = 9",
+            "[group.alpha.ready]\nsend = \"ok\"",
             "group.alpha.ready.port",
             "missing",
             "port = ",

@@ -1,11 +1,12 @@
 //! The list of finds of a campaign that is resumed, made again from what it has on disk: the names in queue/, crashes/ and hangs/ say
-//! when each came and what it was. Called once, when the state is taken up. A name that is not AFL's is nobody's find; which folders
+//! when each came and what it was, and runs.jsonl which runs showed new states. Called once, when the state is taken up. A name that is not AFL's is nobody's find; which folders
 //! stand and which do not is settled before (`campaign/state`).
 
 use super::session::{FINDS, Session};
 use super::snapshot::FindLine;
 use crate::campaign::finding::Sheet;
 use crate::campaign::{EntryName, KeptFinding};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -20,8 +21,7 @@ impl Session {
         }
     }
 
-    /// Fills the list as if there had been no break, but for what left no file: runs that told nothing, runs given up,
-    /// and what is in no file's name: new states.
+    /// Fills the list as if there had been no break, but for what left no file: runs that told nothing, runs given up.
     pub fn finds_again(&self) {
         let root = self.folder.root();
         let mut finds = of_queue(&names(&root.join("queue")));
@@ -33,6 +33,9 @@ impl Session {
                 &self.known,
             ));
         }
+        // One that cannot be read was told of before (`spent_before`).
+        let runs = std::fs::read(root.join("runs.jsonl")).unwrap_or_default();
+        finds.extend(of_runs(&String::from_utf8_lossy(&runs)));
         finds.sort_by_key(|f| f.at_ms);
         finds.drain(..finds.len().saturating_sub(FINDS));
         self.snapshot().with(|s| s.finds = finds);
@@ -57,6 +60,34 @@ fn of_queue(names: &[EntryName]) -> Vec<FindLine> {
         text: format!("new slots by {}", n.op),
     };
     names.iter().filter(|n| n.new_coverage).map(line).collect()
+}
+
+/// Runs kept for new states alone.
+fn of_runs(jsonl: &str) -> Vec<FindLine> {
+    #[derive(Deserialize)]
+    struct Line {
+        at_ms: u64,
+        kinds: String,
+        new_coverage: bool,
+        new_states: usize,
+        kept: Option<u64>,
+    }
+    let line = |l: Line| FindLine {
+        at_ms: l.at_ms,
+        what: "state".into(),
+        text: new_states(l.new_states, &l.kinds),
+    };
+    jsonl
+        .lines()
+        .filter_map(|l| serde_json::from_str::<Line>(l).ok())
+        .filter(|l| l.kept.is_some() && !l.new_coverage && l.new_states > 0)
+        .map(line)
+        .collect()
+}
+
+/// What the list says of such a run.
+pub fn new_states(n: usize, kinds: &str) -> String {
+    format!("{n} new states by {kinds}")
 }
 
 /// Findings, each at the first file of its signature: later ones are more of a known bug.

@@ -4,6 +4,7 @@
 use super::State;
 use super::confirm;
 use super::drive::{Drive, Observers};
+use super::finds;
 pub use super::kept::{add_seed, drawing, identity, info_of, shape, take_entry, test_stacks};
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
@@ -369,7 +370,7 @@ impl FuzzStage {
             let kinds = job.sequence.kinds();
             match (new_slots, new_states) {
                 (0, 0) => {}
-                (0, n) => session.find("state", format!("{n} new states by {kinds}")),
+                (0, n) => session.find("state", finds::new_states(n, &kinds)),
                 (n, _) => session.find("coverage", format!("{n} new slots by {kinds}")),
             }
             if session.options.strategy.has_queue() {

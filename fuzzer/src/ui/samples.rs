@@ -84,7 +84,8 @@ pub fn busy(t: Instant) -> Snapshot {
         },
         not_injected: vec![
             ("longer_ended".into(), 3),
-            ("one_fault_never_came".into(), 8),
+            ("longer_bound".into(), 19),
+            ("one_fault_bound".into(), 8),
         ],
         phase_means_ms: vec![("start".into(), 1900), ("test".into(), 3100)],
         finds: vec![FindLine {

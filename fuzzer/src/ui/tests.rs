@@ -130,7 +130,8 @@ fn more_room_shows_more() {
             &lines,
             &[
                 "prefix : 14.00 % of tests, 61 s spared",
-                "not injected : 8 one fault never came",
+                "not injected : 27, point never came",
+                "             : 3, run had ended",
                 "seed : 7",
                 " this run ",
                 " last finds ",

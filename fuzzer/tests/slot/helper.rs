@@ -69,11 +69,18 @@ pub fn run() {
                 slot.spawn(&spec(&slot, &format!("p{i}"), &["sleep", "600"]))
                     .unwrap();
             }
-            println!("\nslot {}", slot.init_pid());
+            // At level 3 another Warren may take the same number, and with it the folders' names, once this one is swept.
+            fs::write(slot.root().join(mark(std::process::id())), "").unwrap();
+            println!("\nslot {} {}", slot.init_pid(), slot.root().display());
             std::thread::sleep(Duration::from_secs(600));
         }
         other => panic!("no helper {other}"),
     }
+}
+
+/// The name of a file in the slot of the `own` that was this process.
+pub fn mark(owner: u32) -> String {
+    format!("mark-{owner}")
 }
 
 fn serve(addr: &str, each: fn(TcpStream)) {

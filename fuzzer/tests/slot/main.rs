@@ -420,8 +420,10 @@ fn unprivileged() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let copy = |from: &Path, name: &str| {
         let to = dir.path().join(name);
-        fs::copy(from, &to).unwrap();
-        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+        // By another process: a child that another test forks while we write would keep it from being started (ETXTBSY).
+        let mut install = Command::new("install");
+        let copied = install.args(["-m", "755"]).args([from, &to]).status();
+        assert!(copied.unwrap().success());
         to
     };
     let me = copy(&std::env::current_exe().unwrap(), "slot-test");

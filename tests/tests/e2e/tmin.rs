@@ -20,10 +20,11 @@ fn five_faults_come_down_to_the_two_needed() {
     fs::write(path("five.toml"), FIVE).unwrap();
     let (given, out) = (path("five.toml"), path("min.toml"));
 
+    // How often a run shows the bug is the machine's: on one that is busy two in a row may not. So four tries, of which one is enough.
     // Cut off by a small bound first: nothing that was run is run again.
     let args = |runs: &'static str| {
         [
-            "tmin", "-i", &given, "-o", &out, "-n", "2", "-k", "1", "--runs", runs,
+            "tmin", "-i", &given, "-o", &out, "-n", "4", "-k", "1", "--runs", runs,
         ]
         .map(str::to_owned)
     };
@@ -32,12 +33,15 @@ fn five_faults_come_down_to_the_two_needed() {
         let words: Vec<&str> = args.iter().map(String::as_str).collect();
         run(warren(&words), 4 * MINUTE)
     };
-    tmin("6").expect_code(0);
+    tmin("10").expect_code(0);
     let journal = fs::read_to_string(path("min.journal.jsonl")).unwrap();
-    assert_eq!(journal.lines().count(), 1 + 6, "{journal}");
-    let ran = tmin("60").expect_code(0);
+    // A run over its limit counts twice, and those of the end only where something was kept.
+    let cut = journal.lines().count() - 1;
+    assert!((1..=10).contains(&cut), "{journal}");
+    let ran = tmin("100").expect_code(0);
     assert!(
-        ran.out.contains("goes on from the journal: 6 runs"),
+        ran.out
+            .contains(&format!("goes on from the journal: {cut} runs")),
         "{}",
         ran.text()
     );
@@ -58,7 +62,7 @@ fn five_faults_come_down_to_the_two_needed() {
     let neighbour =
         FaultSequence::from_text(&fs::read_to_string(path("min.passing.toml")).unwrap());
     assert_ne!(neighbour.unwrap(), result);
-    run(warren(&["replay", &out, "-n", "2"]), 2 * MINUTE).expect_code(77);
+    run(warren(&["replay", &out, "-n", "4"]), 2 * MINUTE).expect_code(77);
 
     fs::write(path("mine.toml"), "mine").unwrap();
     let refused = run(warren(&["tmin", &given, "-o", &path("mine.toml")]), MINUTE).expect_code(2);

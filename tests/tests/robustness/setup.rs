@@ -2,9 +2,9 @@
 
 use super::{Broken, MINUTE, file, fuzz, nothing_made, refused};
 use nix::sys::signal::Signal;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use warren_executor::setup::jdk;
 use warren_tests::{
     Ran, cluster, descendants, eventually, kill, run, still_alive, text_of, warren,
@@ -22,9 +22,13 @@ fn fake_jdk(dir: &Path, version: &str) -> String {
     home.display().to_string()
 }
 
+/// Made by another process: a child that another test forks while we write would keep it from being started (ETXTBSY).
 fn program(path: &Path, text: &str) {
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let source = path.with_extension("text");
+    std::fs::write(&source, text).unwrap();
+    let mut install = Command::new("install");
+    let made = install.args(["-m", "755"]).args([&source, path]).status();
+    assert!(made.unwrap().success());
 }
 
 fn which(name: &str) -> PathBuf {

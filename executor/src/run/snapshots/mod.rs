@@ -70,8 +70,8 @@ impl Snapshot {
     }
 
     /// Young enough for the clocks of what it restores.
-    fn is_fresh(&self) -> bool {
-        self.made.elapsed() < MAX_AGE
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.made) < MAX_AGE
     }
 
     pub fn has_worked(&self) {
@@ -107,8 +107,9 @@ struct Trouble {
 
 impl Trouble {
     /// Why it is left alone now.
-    fn pause(&self) -> Option<String> {
-        let left_alone = self.failures >= MAX_FAILURES && self.last.elapsed() < PAUSE;
+    fn pause(&self, now: Instant) -> Option<String> {
+        let since = now.saturating_duration_since(self.last);
+        let left_alone = self.failures >= MAX_FAILURES && since < PAUSE;
         left_alone.then(|| self.why.clone())
     }
 }
@@ -154,14 +155,15 @@ impl Snapshots {
         self.prefixes.tidy();
         if let Some(snapshot) = self.held.get(&number).cloned() {
             self.take_in(number, &snapshot);
-            if snapshot.is_fresh() {
+            if snapshot.is_fresh(Instant::now()) {
                 return Ok(Ok(snapshot));
             }
             self.held.remove(&number);
         }
         let mut failed = None;
         loop {
-            if let Some(why) = self.troubles.get(&number).and_then(Trouble::pause) {
+            let trouble = self.troubles.get(&number);
+            if let Some(why) = trouble.and_then(|t| t.pause(Instant::now())) {
                 return Ok(Err(why));
             }
             if too_little(free_memory()).is_some() {
@@ -363,9 +365,10 @@ pub(super) mod tests {
 
     #[test]
     fn a_snapshot_is_made_anew_after_ten_minutes() {
-        let ago = |s| Instant::now().checked_sub(Duration::from_secs(s)).unwrap();
-        assert!(snapshot(ago(599)).is_fresh());
-        assert!(!snapshot(ago(600)).is_fresh());
+        let made = Instant::now();
+        let snapshot = snapshot(made);
+        assert!(snapshot.is_fresh(made + Duration::from_secs(599)));
+        assert!(!snapshot.is_fresh(made + Duration::from_secs(600)));
     }
 
     #[test]
@@ -390,17 +393,18 @@ pub(super) mod tests {
     #[test]
     fn a_number_that_fails_again_and_again_is_left_alone_and_no_other() {
         let mut s = Snapshots::default();
-        let paused = |s: &Snapshots, k| s.troubles.get(&k).and_then(Trouble::pause);
+        // No later than what follows, however long that takes.
+        let now = Instant::now();
+        let paused = |s: &Snapshots, k| s.troubles.get(&k).and_then(|t| t.pause(now));
         s.failed(1, "a");
         assert_eq!(paused(&s, 1), None, "once more at once");
         // A make that works between two restores that do not is no success.
         s.failed(1, "b");
         assert_eq!(paused(&s, 1).as_deref(), Some("b"));
         assert_eq!(paused(&s, 2), None);
-        if let Some(t) = s.troubles.get_mut(&1) {
-            t.last -= PAUSE;
-        }
-        assert_eq!(paused(&s, 1), None, "after the pause it is tried again");
+        let trouble = &s.troubles[&1];
+        let later = trouble.pause(trouble.last + PAUSE);
+        assert_eq!(later, None, "after the pause it is tried again");
         s.failed(1, "c");
         assert_eq!(paused(&s, 1).as_deref(), Some("c"), "and left alone again");
         let of_1 = snapshot(Instant::now());

@@ -216,7 +216,7 @@ impl Drop for Making<'_> {
 
 impl Prefix {
     fn may_serve(&self) -> bool {
-        self.snapshot.is_fresh() && self.served.load(Ordering::Relaxed) < MAX_SERVED
+        self.snapshot.is_fresh(Instant::now()) && self.served.load(Ordering::Relaxed) < MAX_SERVED
     }
 
     /// Who was counted began no run from it.

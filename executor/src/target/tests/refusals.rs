@@ -49,6 +49,42 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "`3`",
             "remove it",
         ),
+        // What was meant is told before what is missing for it.
+        (
+            "count = 2",
+            "cuont = 2",
+            "group.zeta.cuont",
+            "`2` stands under a key that means nothing",
+            "did you mean `count`",
+        ),
+        (
+            "main = \"toy.Main\"",
+            "mian = \"toy.Main\"",
+            "target.mian",
+            "`toy.Main` stands under a key that means nothing",
+            "did you mean `main`",
+        ),
+        (
+            "[ready]",
+            "[raedy]",
+            "raedy",
+            "stands under a key that means nothing",
+            "did you mean `ready`",
+        ),
+        (
+            "lead = \"chief\"",
+            "lead = \"chief\"\ntimeuot_ms = 2000",
+            "role.timeuot_ms",
+            "`2000` stands under a key that means nothing",
+            "did you mean `timeout_ms`? else remove it",
+        ),
+        (
+            "tick_ms = 50\n",
+            "tik_ms = 50\n",
+            "clock.tick_ms",
+            "missing",
+            "by `tik_ms`",
+        ),
         (
             "max_dead = 1",
             "max_dead = 3",

@@ -65,7 +65,6 @@ pub fn script(again: &Again<'_>, e: &Environment) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
     fn again<'a>(signature: &'a str, sequence: &'a str, seed: u64) -> Again<'a> {
@@ -84,12 +83,16 @@ mod tests {
         let folder = dir.path().join("a b/000000");
         std::fs::create_dir_all(&folder).unwrap();
         let stub = dir.path().join("my warren");
-        std::fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 77\n").unwrap();
+        let text = dir.path().join("text");
+        std::fs::write(&text, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 77\n").unwrap();
+        // By another process: a child that another test forks while we write would keep it from being started (ETXTBSY).
+        let mut install = Command::new("install");
+        let made = install.args(["-m", "755"]).args([&text, &stub]).status();
+        assert!(made.unwrap().success());
         let file = folder.join("reproduce.sh");
         let mut e = e.clone();
         e.program = stub.display().to_string();
         std::fs::write(&file, script(&again("1f2e3d4c", "matched.toml", 9), &e)).unwrap();
-        std::fs::set_permissions(&stub, std::fs::Permissions::from_mode(0o755)).unwrap();
         let out = Command::new("sh")
             .arg(&file)
             .args(args)

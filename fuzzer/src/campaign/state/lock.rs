@@ -12,7 +12,14 @@ pub const LOCK: &str = "lock";
 
 /// Held while it lives.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
+pub struct Lock(File);
+
+impl Drop for Lock {
+    /// Not by closing alone: a child that is just being forked has the file open too, until it becomes its program.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
 
 impl Lock {
     /// Takes the lock of an instance's folder.
@@ -52,7 +59,11 @@ impl Lock {
         };
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => Err(held(root, file)),
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+            Ok(()) => {
+                let _asked = Lock(file);
+                Ok(())
+            }
+            Err(TryLockError::Error(_)) => Ok(()),
         }
     }
 }
@@ -89,5 +100,17 @@ mod tests {
         drop(first);
         Lock::free(dir.path()).unwrap();
         Lock::take(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_child_that_has_the_file_open_still_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Lock::take(dir.path()).unwrap();
+        // As a child has it between fork and exec: another descriptor of the same open file.
+        let in_child = first.0.try_clone().unwrap();
+        drop(first);
+        Lock::free(dir.path()).unwrap();
+        Lock::take(dir.path()).unwrap();
+        drop(in_child);
     }
 }

@@ -427,17 +427,25 @@ fn the_screen_of_a_resumed_campaign_shows_what_was_found() {
         let snapshot = o.snapshot.clone();
         fuzz(sim(), o, moody());
         let s = snapshot.get();
-        let mut kinds: Vec<String> = s.finds.iter().map(|f| f.what.clone()).collect();
-        // What left no file is not shown again.
-        kinds.retain(|k| ["coverage", "finding", "hang"].contains(&k.as_str()));
+        // What left no file is not shown again. (How many slots were new is in no name.)
+        let again = ["coverage", "state", "finding", "hang"];
+        let told = s.finds.iter().filter(|f| again.contains(&f.what.as_str()));
+        let mut kinds: Vec<(String, Option<String>)> = told
+            .map(|f| {
+                (
+                    f.what.clone(),
+                    Some(f.text.clone()).filter(|_| f.what == "state"),
+                )
+            })
+            .collect();
         kinds.sort();
         let times = (s.last_find_ms, s.last_crash_ms, s.last_hang_ms);
         (kinds, times, (s.findings, s.hangs, s.corpus, s.coverage))
     };
     let was = finds(small(dir.path(), StrategyKind::CrashFuzz, 30));
     let (kinds, times, _) = &was;
-    for kind in ["coverage", "finding", "hang"] {
-        assert!(kinds.iter().any(|k| k == kind), "{kind}: {kinds:?}");
+    for kind in ["coverage", "state", "finding", "hang"] {
+        assert!(kinds.iter().any(|(k, _)| k == kind), "{kind}: {kinds:?}");
     }
     assert!(times.0.is_some() && times.1.is_some() && times.2.is_some());
     // The limit is reached: nothing is run.

@@ -12,10 +12,17 @@ public abstract class LibrarySession extends NamedSession {
     private static final AtomicLong COUNT = new AtomicLong();
     private static final long CLOSE_MS = 3000;
 
+    private final long closeMs;
     private volatile Thread busy;
 
     protected LibrarySession(String client) {
+        this(client, CLOSE_MS);
+    }
+
+    /** Waited for so long by {@link #close}: tests must not depend on how fast the machine is. */
+    LibrarySession(String client, long closeMs) {
         super(client + "/" + COUNT.incrementAndGet());
+        this.closeMs = closeMs;
     }
 
     /** What one operation does. */
@@ -55,7 +62,7 @@ public abstract class LibrarySession extends NamedSession {
             closed[0] = true;
         });
         try {
-            closer.join(CLOSE_MS);
+            closer.join(closeMs);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
