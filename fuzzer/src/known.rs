@@ -46,6 +46,7 @@ pub struct KnownBug {
 struct FileText {
     version: Spanned<u32>,
     target: Spanned<String>,
+    base: Option<Spanned<String>>,
     #[serde(default, rename = "bug")]
     bugs: Vec<BugText>,
 }
@@ -95,7 +96,8 @@ pub fn is_signature(text: &str) -> Result<(), String> {
 }
 
 impl KnownBugs {
-    /// Those of a target; none where it has no such file. A base's file is the base's: another build may have other bugs.
+    /// Those of a target; none where it has no such file. A base's file is the base's, as another build may have other bugs: a list says itself
+    /// which other one holds here, too.
     ///
     /// # Errors
     /// What is wrong with the file, with its path and the line.
@@ -106,17 +108,54 @@ impl KnownBugs {
         }
     }
 
-    /// The list of a file; none where there is no file.
+    /// The list of a file with that of its base, if it names one; none where there is no file.
     ///
     /// # Errors
     /// As [`KnownBugs::of_target`].
     pub fn read(path: &Path, target: &str) -> Result<Self, String> {
+        let Some(text) = Self::text(path)? else {
+            return Ok(Self::default());
+        };
+        let (mut list, base) =
+            Self::parse(&text, target).map_err(|(line, why)| bad(path, line, &why))?;
+        if let Some(base) = base {
+            let refuse = |why: &str| bad(path, line_of(&text, base.span().start), why);
+            let name = base.get_ref();
+            let folder = path.with_file_name("").join(name);
+            let (Some(of), Some(text)) =
+                (name.strip_prefix("../"), Self::text(&folder.join(FILE))?)
+            else {
+                let why =
+                    format!("`{name}` is no other target's folder with such a list: \"../hdfs\"");
+                return Err(refuse(&why));
+            };
+            let (of_base, further) = Self::parse(&text, of)
+                .map_err(|(line, why)| bad(&folder.join(FILE), line, &why))?;
+            if further.is_some() {
+                return Err(refuse(&format!(
+                    "`{name}` has a base itself: name that one"
+                )));
+            }
+            if let Some(twice) = list
+                .0
+                .iter()
+                .find(|b| of_base.0.iter().any(|o| o.id == b.id))
+            {
+                return Err(refuse(&format!("`{}` is in both lists", twice.id)));
+            }
+            list.0.extend(of_base.0);
+        }
+        Ok(list)
+    }
+
+    /// What a file says; `None` where there is none.
+    fn text(path: &Path) -> Result<Option<String>, String> {
         let mut bytes = Vec::new();
         let read =
             std::fs::File::open(path).and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes));
         match read {
             Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(format!("reading {}: {e}", path.display())),
         }
         if bytes.len() as u64 > MAX_BYTES {
@@ -125,13 +164,11 @@ impl KnownBugs {
                 path.display()
             ));
         }
-        let text = String::from_utf8_lossy(&bytes);
-        Self::parse(&text, target)
-            .map_err(|(line, why)| format!("{}, line {line}: {why}", path.display()))
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The list of a text, or the line of the first thing that is wrong with it.
-    fn parse(text: &str, target: &str) -> Result<Self, (usize, String)> {
+    /// The list of a text and the base that it names, or the line of the first thing that is wrong with it.
+    fn parse(text: &str, target: &str) -> Result<(Self, Option<Spanned<String>>), (usize, String)> {
         let at = |span: Range<usize>, why: String| (line_of(text, span.start), why);
         let file: FileText = toml::from_str(text)
             .map_err(|e| at(e.span().unwrap_or(0..0), crate::ui::one_line(e.message())))?;
@@ -180,7 +217,7 @@ impl KnownBugs {
                     .collect(),
             });
         }
-        Ok(KnownBugs(bugs))
+        Ok((KnownBugs(bugs), file.base))
     }
 
     /// The bug that a failure of a run is, by its signature and the nodes' logs. Why a process ended stands in the log of its own node; what
@@ -198,6 +235,11 @@ impl KnownBugs {
                 && (bug.log.is_empty() || asked.map(|(_, log)| log).any(|log| tells(log, bug)))
         })
     }
+}
+
+/// What is wrong with a file, with its path and the line.
+fn bad(path: &Path, line: usize, why: &str) -> String {
+    format!("{}, line {line}: {why}", path.display())
 }
 
 /// 1-based.
@@ -231,7 +273,7 @@ mod tests {
             "{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\", \"00000002\"]\nfixed_in = \"2.0\"\n\
              [[bug]]\nid = \"T-2\"\ntitle = \"two\"\nsignatures = [\"00000003\"]\nlog = ['ACK \\d+ dropped', 'no quorum']\n"
         );
-        let known = KnownBugs::parse(&text, "t").unwrap();
+        let (known, _) = KnownBugs::parse(&text, "t").unwrap();
         let logs = |texts: [&str; 2]| -> BTreeMap<NodeName, String> {
             [("a", texts[0]), ("b", texts[1])]
                 .map(|(n, t)| (NodeName::from(n), t.to_owned()))
@@ -311,6 +353,61 @@ mod tests {
         std::fs::write(&path, "version = 1\ntarget = 5\n").unwrap();
         let e = KnownBugs::read(&path, "t").unwrap_err();
         assert!(e.contains("known-bugs.toml, line 2: "), "{e}");
+    }
+
+    #[test]
+    fn a_list_has_its_bases_bugs_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |target: &str, rest: &str| {
+            let folder = dir.path().join(target);
+            std::fs::create_dir_all(&folder).unwrap();
+            let text = format!("version = 1\ntarget = \"{target}\"\n{rest}");
+            std::fs::write(folder.join(FILE), text).unwrap();
+            folder.join(FILE)
+        };
+        let bug = |id: &str| {
+            format!("[[bug]]\nid = \"{id}\"\ntitle = \"x\"\nsignatures = [\"00000001\"]\n")
+        };
+        put("t", &bug("T-1"));
+        let list = put("u", &format!("base = \"../t\"\n{}", bug("U-1")));
+        let known = KnownBugs::read(&list, "u").unwrap();
+        let ids: Vec<_> = known.0.iter().map(|b| b.id.as_str()).collect();
+        assert_eq!(ids, ["U-1", "T-1"]);
+
+        for (rest, part) in [
+            (
+                "base = \"../none\"\n".to_owned(),
+                "u/known-bugs.toml, line 3: `../none` is no ",
+            ),
+            ("base = \"t\"\n".to_owned(), "line 3: `t` is no "),
+            (
+                "base = \"../u\"\n".to_owned(),
+                "line 3: `../u` has a base itself",
+            ),
+            (
+                format!("\nbase = \"../t\"\n{}", bug("T-1")),
+                "line 4: `T-1` is in both lists",
+            ),
+        ] {
+            let e = KnownBugs::read(&put("u", &rest), "u").unwrap_err();
+            assert!(e.contains(part), "{rest}: {e}");
+        }
+        put("t", "[[bug]]\n");
+        let e = KnownBugs::read(&put("u", "base = \"../t\"\n"), "u").unwrap_err();
+        assert!(e.contains("t/known-bugs.toml, line 3: "), "{e}");
+    }
+
+    /// The same daemons, configuration and workload, so the same bugs.
+    #[test]
+    fn faults_on_journal_nodes_show_hdfs_known_bugs_as_known() {
+        let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+        let of = |name: &str| {
+            let known = KnownBugs::read(&targets.join(name).join(FILE), name).unwrap();
+            known.0.iter().map(|b| b.id.clone()).collect::<Vec<_>>()
+        };
+        let hdfs = of("hdfs");
+        assert!(!hdfs.is_empty());
+        assert_eq!(of("hdfs-journal"), hdfs);
     }
 
     /// The lists that Warren comes with.
