@@ -95,6 +95,9 @@ pub fn is_signature(text: &str) -> Result<(), String> {
     ))
 }
 
+/// The folder of another target whose list holds, too, and where it is named.
+type Base = Option<Spanned<String>>;
+
 impl KnownBugs {
     /// Those of a target; none where it has no such file. A base's file is the base's, as another build may have other bugs: a list says itself
     /// which other one holds here, too.
@@ -168,7 +171,7 @@ impl KnownBugs {
     }
 
     /// The list of a text and the base that it names, or the line of the first thing that is wrong with it.
-    fn parse(text: &str, target: &str) -> Result<(Self, Option<Spanned<String>>), (usize, String)> {
+    fn parse(text: &str, target: &str) -> Result<(Self, Base), (usize, String)> {
         let at = |span: Range<usize>, why: String| (line_of(text, span.start), why);
         let file: FileText = toml::from_str(text)
             .map_err(|e| at(e.span().unwrap_or(0..0), crate::ui::one_line(e.message())))?;
