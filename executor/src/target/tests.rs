@@ -164,7 +164,7 @@ fn shapes_of_dictionaries() {
     );
     for (from, to, part) in [
         ("$a", "$b", "`$b` is no node of it"),
-        ("kind = \"crash\"", "kind = \"stall\"", "`stall`"),
+        ("kind = \"crash\"", "kind = \"delay\"", "`delay`"),
         ("name = \"x\"\n", "", "name"),
     ] {
         let e = read(shape.replacen(from, to, 1)).unwrap_err();
