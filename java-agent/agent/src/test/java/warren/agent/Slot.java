@@ -70,9 +70,9 @@ final class Slot implements AutoCloseable {
         }
         Files.writeString(dir.resolve("agent.conf"), text);
         run = map("run.page", 4096);
-        run.putLong(0, 0x3147_5052_4e52_4157L).putLong(8, 2).putLong(5 * 8, 65536);
+        run.putLong(0, 0x3147_5052_4e52_4157L).putLong(8, 3).putLong(5 * 8, 65536);
         page = map("node-a.page", (1 << 20) + 64 * cap + INTERN);
-        page.putLong(0, 0x3147_444e_4e52_4157L).putLong(8, 2).putLong(24, cap).putLong(32, INTERN);
+        page.putLong(0, 0x3147_444e_4e52_4157L).putLong(8, 3).putLong(24, cap).putLong(32, INTERN);
         map("cov.map", 65536);
     }
 
