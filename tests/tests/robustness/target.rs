@@ -24,7 +24,7 @@ fn an_unknown_target_names_the_known_ones() {
 #[test]
 fn each_kind_of_mistake_names_file_key_value_and_remedy() {
     // (what is replaced, by what, what the text must say)
-    let table: [(&str, &str, &[&str]); 18] = [
+    let table: [(&str, &str, &[&str]); 19] = [
         ("[target]", "[target", &["not TOML", "line 3"]),
         (
             "name = \"canary\"",
@@ -36,10 +36,11 @@ fn each_kind_of_mistake_names_file_key_value_and_remedy() {
             "name = 3",
             &["`target.name`", "`3` is a integer"],
         ),
+        ("name = \"canary\"\n", "", &["`target.name`", "missing"]),
         (
             "name = \"canary\"",
             "nmae = \"canary\"",
-            &["`target.name`", "missing"],
+            &["`target.nmae`", "did you mean `name`, which is missing"],
         ),
         (
             "java = 8",
