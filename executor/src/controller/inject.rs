@@ -176,11 +176,7 @@ impl Controller {
                 out.push(Action::Uncut);
                 WaitFor::Uncut
             }
-            Fault::Stall { ms, .. } => {
-                let ends = now + u64::from(*ms) * 1_000_000;
-                self.stalled_until = self.stalled_until.max(ends);
-                WaitFor::Nothing
-            }
+            Fault::Stall { .. } => WaitFor::Nothing,
         };
         let at_once = wait == WaitFor::Nothing;
         let crash = matches!(fault, Fault::Crash { .. });

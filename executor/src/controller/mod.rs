@@ -45,8 +45,6 @@ pub struct Controller {
     since: u64,
     /// When a node died last: the others may know it by their own clocks only.
     died: Option<u64>,
-    /// Until then a stall may hold its thread: silence may be its work.
-    stalled_until: u64,
     /// Nodes that accept a smaller n for the awaited fault.
     accept_less: Vec<NodeName>,
     /// Nodes whose ready probe passed since their spawn.
@@ -75,7 +73,6 @@ impl Controller {
             after_go: false,
             since: now,
             died: None,
-            stalled_until: 0,
             accept_less: Vec::new(),
             ready: Vec::new(),
             machine_cut: Vec::new(),

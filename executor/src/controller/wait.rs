@@ -1,10 +1,10 @@
 //! How long a fault is waited for: silence, drift, bounds, and giving up. Pure.
 
 use super::inject::WaitFor;
-use super::{Action, Controller, Release, Watch};
+use super::{Action, Controller, Done, Release, Watch};
 use crate::link::Arrivals;
 use std::time::Duration;
-use warren_model::{At, NodeName};
+use warren_model::{At, Fault, NodeName};
 
 /// Silence of the awaited stack on a node after which that node accepts a smaller n (design: drift).
 const DRIFT_AFTER: u64 = 1_000_000_000;
@@ -100,7 +100,15 @@ impl Controller {
 
     /// When the wait for the current fault began. While a stall holds its thread, that nothing comes is the stall's work.
     fn waits_since(&self, now: u64) -> u64 {
-        self.since.max(self.stalled_until.min(now))
+        let held_until = |d: &Done| match d.matched.fault {
+            // One until the next fault is over when another one is done.
+            Fault::Stall { ms, until_next } if !until_next || d.index + 1 == self.current => {
+                Some(d.t_done + u64::from(ms) * 1_000_000)
+            }
+            _ => None,
+        };
+        let stalled = self.done.iter().filter_map(held_until).max();
+        self.since.max(stalled.unwrap_or(0).min(now))
     }
 
     /// For the awaited fault.

@@ -62,7 +62,7 @@ pub enum ChildFault {
     Stall,
 }
 
-/// How long the stalls hold that a strategy draws, ms: longer than what clusters here answer in, and than two of their ticks.
+/// How long the stalls hold that a strategy draws, ms: many times what the clusters here answer in, and no more than their sessions (1 to 8 s).
 pub const STALL_MS: u32 = 1000;
 
 /// A stall as strategies draw it.

@@ -443,3 +443,26 @@ fn a_stall_is_no_silence() {
         [Action::Cancel { fault: 1 }]
     );
 }
+
+/// One until the next fault is over with that: what follows is waited for as ever.
+#[test]
+fn a_stall_that_is_over_excuses_nothing() {
+    let until_next = Fault::Stall {
+        ms: 60_000,
+        until_next: true,
+    };
+    let mut c = start(vec![
+        at(exact(2, 1), until_next),
+        at(exact(3, 1), stall(1)),
+        at(exact(3, 5), crash(Who::Executing)),
+    ]);
+    c.on(claim(0, 2, 1, 0), 0);
+    let still = c.on(Seen::Tick(quiet()), 4_000 * MS);
+    assert!(still.is_empty(), "it holds: {still:?}");
+    c.on(claim(1, 3, 1, 5_000 * MS), 5_000 * MS);
+    assert!(c.on(Seen::Tick(quiet()), 6_900 * MS).is_empty());
+    assert_eq!(
+        c.on(Seen::Tick(quiet()), 7_100 * MS),
+        [Action::Cancel { fault: 2 }]
+    );
+}
