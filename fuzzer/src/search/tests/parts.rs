@@ -49,7 +49,7 @@ fn sound(s: &FaultSequence, d: &Drawing<'_>) -> Result<(), TestCaseError> {
 #[test]
 fn which_shapes_can_be_cast_where() {
     let all = shapes::built_in().unwrap();
-    for (nodes, max_dead, not) in [(5, 2, &[][..]), (3, 1, &["stale-rejoin"])] {
+    for (nodes, max_dead, not) in [(5, 2, &[][..]), (3, 1, &["few-holders", "stale-rejoin"])] {
         let sim = deep(nodes, max_dead);
         let shape = sim.shape();
         let d = warren(&shape);
@@ -143,10 +143,10 @@ fn shapes_that_ask_for_no_leader_come_in_every_group_that_is_large_enough() {
         .join(" ")
     };
     assert_eq!(never(&one), "");
-    assert_eq!(never(&two(1)), "quorum-hand-over stale-rejoin");
+    assert_eq!(never(&two(1)), "quorum-hand-over few-holders stale-rejoin");
     assert_eq!(
         never(&two(0)),
-        "rolling-restart quorum-hand-over stale-rejoin"
+        "rolling-restart quorum-hand-over few-holders stale-rejoin"
     );
 }
 
