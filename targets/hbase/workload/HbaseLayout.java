@@ -191,7 +191,8 @@ final class HbaseLayout {
                     if (!encoded.startsWith(".")) {
                         folders.add(encoded);
                         if (!regions.containsKey(encoded)) {
-                            wrong("there is a folder of a region that hbase:meta does not have", name + "/" + encoded);
+                            String files = below(fs, region.getPath()).toString();
+                            wrong("there is a folder of a region that hbase:meta does not have", name + "/" + encoded + ": " + files);
                         }
                     }
                 }
