@@ -170,7 +170,18 @@ impl NodePage {
     /// # Errors
     /// [`LinkError::Open`].
     pub fn open(path: &Path) -> Result<Self, LinkError> {
-        let page = SharedPage::open(path)?;
+        Self::checked(SharedPage::open(path)?, path)
+    }
+
+    /// What is in a page that a snapshot keeps, which has holes ([`SharedPage::read`]).
+    ///
+    /// # Errors
+    /// [`LinkError::Open`].
+    pub fn read(path: &Path) -> Result<Self, LinkError> {
+        Self::checked(SharedPage::read(path)?, path)
+    }
+
+    fn checked(page: SharedPage, path: &Path) -> Result<Self, LinkError> {
         let size = |word: usize| usize::try_from(page.get(word * 8)).unwrap_or(0);
         let (cap, intern_bytes) = (size(3), size(4));
         if page.get(0) != MAGIC || EVENTS + EVENT_BYTES * cap + intern_bytes > page.len() {

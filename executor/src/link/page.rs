@@ -4,11 +4,12 @@
 
 use super::LinkError;
 use memmap2::{MmapOptions, MmapRaw};
+use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// A file mapped read-write; its size never changes.
+/// A file mapped read-write, or what one held when it was read; its size never changes.
 #[derive(Debug)]
 pub struct SharedPage {
     map: MmapRaw,
@@ -43,7 +44,8 @@ impl SharedPage {
         Ok(SharedPage { map, bytes })
     }
 
-    /// Maps a file that is there, with the size it has.
+    /// Maps a file that is there, with the size it has and all its blocks: the first look at a hole takes a block, even to read it, and a
+    /// tmpfs that has none left answers with SIGBUS. One with holes is for [`SharedPage::read`].
     ///
     /// # Errors
     /// [`LinkError::Open`].
@@ -60,6 +62,24 @@ impl SharedPage {
         let bytes = usize::try_from(file.metadata().map_err(fail)?.len())
             .map_err(|e| fail(std::io::Error::other(e)))?;
         let map = MmapOptions::new().len(bytes).map_raw(&file).map_err(fail)?;
+        Ok(SharedPage { map, bytes })
+    }
+
+    /// What is in a file now, holes as zeros: a copy of our own, which takes nothing from where the file lies.
+    ///
+    /// # Errors
+    /// [`LinkError::Open`].
+    pub fn read(path: &Path) -> Result<Self, LinkError> {
+        let fail = |source| LinkError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let mut file = std::fs::File::open(path).map_err(fail)?;
+        let bytes = usize::try_from(file.metadata().map_err(fail)?.len())
+            .map_err(|e| fail(std::io::Error::other(e)))?;
+        let mut map = MmapOptions::new().len(bytes).map_anon().map_err(fail)?;
+        file.read_exact(&mut map).map_err(fail)?;
+        let map = MmapRaw::from(map);
         Ok(SharedPage { map, bytes })
     }
 
@@ -146,6 +166,35 @@ mod tests {
         a.write(17, b"abc");
         assert_eq!(a.copy(16, 5), b"\0abc\0");
         assert_eq!(a.copy(3, 8).len(), 8);
+    }
+
+    #[test]
+    fn what_is_read_is_a_copy_and_its_holes_stay_holes() {
+        use std::os::unix::fs::MetadataExt;
+        // A tmpfs, as where snapshots lie: only there a hole that is mapped and looked at takes a block.
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = dir.path().join("p");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[7], 8).unwrap();
+        let before = file.metadata().unwrap().blocks();
+        let read = SharedPage::read(&path).unwrap();
+        assert_eq!(
+            (read.len(), read.get(8), read.get((1 << 20) - 8)),
+            (1 << 20, 7, 0)
+        );
+        read.set(16, 9);
+        assert_eq!(
+            file.metadata().unwrap().blocks(),
+            before,
+            "nothing is taken"
+        );
+        let again = SharedPage::read(&path).unwrap();
+        assert_eq!(again.get(16), 0, "nor written");
+        // What it is there for.
+        let mapped = SharedPage::open(&path).unwrap();
+        assert_eq!(mapped.get((1 << 20) - 8), 0);
+        assert!(file.metadata().unwrap().blocks() > before);
     }
 
     #[test]

@@ -83,6 +83,11 @@ impl Memory {
         memory
     }
 
+    /// Its slot has not ended.
+    fn is_there(&self) -> bool {
+        memory_of(self.slot).is_dir()
+    }
+
     /// Not a byte more than now.
     fn make_full(&self) {
         let (_, used) = size(self.slot);
@@ -193,7 +198,7 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
     ran_on(1, "broken snapshots");
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out").display().to_string();
-    let said = dir.path().join("said");
+    let (said, wrong) = (dir.path().join("said"), dir.path().join("wrong"));
     // As many sequences as it takes: ended by its own signal below.
     let campaign = warren(&[
         "fuzz",
@@ -209,12 +214,16 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
         "1500",
     ])
     .stdout(fs::File::create(&said).unwrap())
-    .stderr(std::process::Stdio::null())
+    .stderr(fs::File::create(&wrong).unwrap())
     .spawn()
     .unwrap();
     let mut campaign = Campaign(campaign);
     let pid = campaign.0.id();
-    let told = || fs::read_to_string(&said).unwrap();
+    let told = || {
+        [&said, &wrong]
+            .map(|f| fs::read_to_string(f).unwrap())
+            .concat()
+    };
     let lines = || -> Vec<serde_json::Value> {
         let text = fs::read_to_string(dir.path().join("out/default/runs.jsonl"));
         let text = text.unwrap_or_default();
@@ -307,11 +316,13 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
     };
     eventually("a dump finds no room, and is told", 4 * MINUTE, || {
         // Again and again: a prefix that is not wanted any more leaves room.
+        assert!(memory.is_there(), "the slot has ended\n{}", told());
         memory.make_full();
         lines().iter().skip(at).any(refused)
     });
     let at = lines().len();
     eventually("what is there goes on serving", MINUTE, || {
+        assert!(memory.is_there(), "the slot has ended\n{}", told());
         memory.make_full();
         let all = lines();
         let warm = |l: &&serde_json::Value| l["role"] == "fuzz" && l["cold"].is_null();

@@ -136,10 +136,11 @@ pub(super) fn keep(slot: &Slot, folder: &Path, events: Events) -> Result<(), Run
         Events::Forgotten => blank,
         Events::Kept => |_: &str| None,
     };
-    copy::pages(slot.shm(), &shm, blank, false).map_err(doing)?;
     if events == Events::Forgotten {
-        forget_events(&shm).map_err(doing)?;
+        // Before they are copied: the copies have holes, and must not be mapped.
+        forget_events(slot.shm()).map_err(doing)?;
     }
+    copy::pages(slot.shm(), &shm, blank, false).map_err(doing)?;
     Ok(())
 }
 

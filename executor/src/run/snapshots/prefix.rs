@@ -226,7 +226,7 @@ impl Prefix {
 
     /// How often a point, in the names of this run, has come since the last fault.
     fn seen(&self, shm: &Path, point: &IoPoint) -> u32 {
-        let page = NodePage::open(&shm.join(format!("node-{}.page", point.node)));
+        let page = NodePage::read(&shm.join(format!("node-{}.page", point.node)));
         // A page that cannot be read has, for all we know, seen it.
         let Ok(page) = page else { return u32::MAX };
         match page.occurrence(point.stack, point.kind, point.place) {
@@ -418,7 +418,7 @@ fn make_prefix(
 /// A point has come since the last fault, on any node. A page that cannot be read has, for all we know, met one.
 fn met(shm: &Path, runner: &Runner, midway: &Midway) -> bool {
     runner.shape.nodes().any(|node| {
-        let page = NodePage::open(&shm.join(format!("node-{node}.page")));
+        let page = NodePage::read(&shm.join(format!("node-{node}.page")));
         page.map_or(true, |page| {
             let events = page.read_all().events;
             events.iter().any(|e| e.interval == midway.interval())
