@@ -163,7 +163,7 @@ fn sections(report: &Report<'_>) -> Vec<Section> {
         let own = [arms(equal, at_end), pairs(equal, at_end), bugs(equal)];
         all.extend(own.map(|s| Section {
             title: format!(
-                "At {:.0} CPU s, which each campaign used. {}",
+                "At {:.0} CPU s, which each campaign used, or ended before with nothing left to try. {}",
                 equal.ends.cpu_seconds, s.title
             ),
             ..s
@@ -441,7 +441,7 @@ mod tests {
         let report = Report::of(&table, &bugs, "b");
         let text = text(&report);
         let (all, equal) = text
-            .split_once("At 10 CPU s, which each campaign used. Arms")
+            .split_once("At 10 CPU s, which each campaign used, or ended before with nothing left to try. Arms")
             .unwrap_or_else(|| panic!("not told:\n{text}"));
         assert_eq!(all.matches("2 of 2").count(), 2, "{all}");
         assert!(equal.contains("Bugs: CPU s to the first show"), "{equal}");

@@ -204,7 +204,22 @@ pub fn show_progress(snapshot: &SharedSnapshot, slot: usize, progress: &RunProgr
     });
 }
 
+impl CurrentRun {
+    /// A failure is asked for again.
+    fn is_replay(&self) -> bool {
+        self.doing.starts_with("confirming")
+    }
+}
+
 impl Snapshot {
+    /// The run to tell of where there is room for one: a replay, which all else may wait for while what ended before it still stands in its
+    /// slot; else what slot 0 does.
+    #[must_use]
+    pub fn foremost(&self) -> &CurrentRun {
+        let mut all = std::iter::once(&self.current).chain(&self.beside);
+        all.find(|c| c.is_replay()).unwrap_or(&self.current)
+    }
+
     /// What is shown of the run of a slot.
     pub fn run_of(&mut self, slot: usize) -> Option<&mut CurrentRun> {
         match slot.checked_sub(1) {

@@ -124,22 +124,23 @@ fn map_coverage(s: &Snapshot, p: Palette) -> Part {
 }
 
 fn stage_progress(s: &Snapshot, now: Instant, p: Palette) -> Part {
-    let stage = match (s.paused_since, s.current.since) {
+    let told = s.foremost();
+    let stage = match (s.paused_since, told.since) {
         (Some(t), _) => format!(
             "paused for {:.0} s",
             now.saturating_duration_since(t).as_secs_f32()
         ),
         (None, Some(t)) => format!(
             "{}, {:.1} s",
-            s.current.doing,
+            told.doing,
             now.saturating_duration_since(t).as_secs_f32()
         ),
-        (None, None) => s.current.doing.clone(),
+        (None, None) => told.doing.clone(),
     };
     Part::new(
         "stage progress",
         vec![
-            field(p, 12, "now trying", clip(&s.current.kinds, 24)),
+            field(p, 12, "now trying", clip(&told.kinds, 24)),
             field(p, 12, "stage", clip(&stage, 24)),
             field(
                 p,

@@ -7,10 +7,10 @@ use std::time::Instant;
 /// One line, without a line end.
 #[must_use]
 pub fn status_line(s: &Snapshot, now: Instant) -> String {
-    let doing = if s.current.doing.is_empty() {
-        "waiting"
-    } else {
-        &s.current.doing
+    let told = s.foremost();
+    let doing = match told.doing.as_str() {
+        "" => "waiting",
+        doing => doing,
     };
     let map = if s.map_size == 0 {
         format!("cov {}", s.coverage)
@@ -18,22 +18,23 @@ pub fn status_line(s: &Snapshot, now: Instant) -> String {
         format!("cov {}/{}", s.coverage, s.map_size)
     };
     if s.learning || s.fuzz_started.is_none() {
-        let phase = if s.current.phase.is_empty() {
+        let phase = if told.phase.is_empty() {
             String::new()
         } else {
-            format!(", phase {}", s.current.phase)
+            format!(", phase {}", told.phase)
         };
         return format!("[learning] {doing}{phase} | runs {} {map}", s.execs);
     }
     let i = &s.injected;
-    let now_trying = match (s.current.kinds.as_str(), s.current.faults.last()) {
+    let now_trying = match (told.kinds.as_str(), told.faults.last()) {
         ("", _) => String::new(),
         // Of a replay only the kinds are told.
         (kinds, None) => format!(" | {doing}: {kinds}"),
         (kinds, Some(last)) => format!(" | {doing}: {kinds} ({})", short(last)),
     };
-    let beside = s.beside.iter().filter(|c| !c.doing.is_empty()).count();
-    let beside = match beside {
+    let all = std::iter::once(&s.current).chain(&s.beside);
+    let beside = all.filter(|c| !std::ptr::eq(*c, told) && !c.doing.is_empty());
+    let beside = match beside.count() {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
@@ -103,6 +104,13 @@ mod tests {
         );
         s.beside = vec![CurrentRun::default(), s.current.clone()];
         assert!(status_line(&s, t).ends_with("(reboot a at X.y) and 1 more"));
+        s.beside[1].doing = "confirming 2/3".into();
+        s.beside[1].faults.clear();
+        let line = status_line(&s, t);
+        assert!(
+            line.ends_with(" | confirming 2/3: crash+reboot and 1 more"),
+            "{line}"
+        );
         s.beside.clear();
         s.current.doing = "confirming 1/3".into();
         s.current.faults.clear();
