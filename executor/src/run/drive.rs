@@ -11,7 +11,7 @@ use super::questions::Also;
 use super::threads::ThreadsAsked;
 use super::watcher::Watcher;
 use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
-use crate::link::{Claim, ReleaseAction};
+use crate::link::{Claim, Command, ReleaseAction};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use warren_model::{At, Exit, FaultKind, NodeName, Observation, Phase};
@@ -160,6 +160,11 @@ impl<'r, 'a> Drive<'r, 'a> {
             .nodes
             .iter()
             .all(|n| !n.alive() || matches!(n.status, NodeStatus::Serving | NodeStatus::Held))
+    }
+
+    /// The workload has completed this command, or is gone.
+    pub fn is_over(&self, command: Command) -> bool {
+        self.cluster.workload_page.done(command) || self.workload_gone.is_some()
     }
 
     /// Turns until the condition holds (true), or until `deadline` or the stop flag (false).

@@ -2,11 +2,11 @@
 //! left hanging.
 
 use super::boot::Boot;
-use super::cluster::{Cluster, lives};
+use super::cluster::Cluster;
 use super::collect::{collect, cpu_ms};
 use super::drive::Drive;
 use super::midway::Midway;
-use super::options::{NodeStatus, RunError};
+use super::options::RunError;
 use super::questions::{Also, NodeAnswer};
 use crate::controller::{Seen, make_plans, rename, rename_map};
 use crate::link::{Command, ReleaseAction};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use warren_model::{FaultSequence, LogMoment, NodeName, Phase, RunProduct};
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 /// Longest wait for one answer of a question asked by the main loop.
 pub(super) const ASK: Duration = Duration::from_millis(300);
 /// How long processes may take to die.
@@ -204,7 +204,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     /// The run ends early: says why in the record.
-    fn ends(&mut self, what: &str) -> Went {
+    pub(super) fn ends(&mut self, what: &str) -> Went {
         if let Some(how) = &self.drive.workload_gone
             && self.product.record.workload_error.is_none()
         {
@@ -221,12 +221,24 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
 
     /// Gives a command and waits until it is completed.
     pub(super) fn command(&mut self, command: Command, phase: Phase) -> Result<Went, RunError> {
+        self.give(command, phase);
+        let deadline = self.drive.deadline;
+        let done = self.drive.until(deadline, |d| d.is_over(command))?;
+        self.given(command, phase, done)
+    }
+
+    pub(super) fn give(&mut self, command: Command, phase: Phase) {
         self.drive.enter(phase);
         self.drive.cluster.workload_page.command(command);
-        let deadline = self.drive.deadline;
-        let done = self.drive.until(deadline, |d| {
-            d.cluster.workload_page.done(command) || d.workload_gone.is_some()
-        })?;
+    }
+
+    /// A command was waited for: `done`, or in vain.
+    pub(super) fn given(
+        &mut self,
+        command: Command,
+        phase: Phase,
+        done: bool,
+    ) -> Result<Went, RunError> {
         let took = self.lap();
         self.stalls();
         let times = &mut self.product.record.times;
@@ -294,7 +306,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     }
 
     /// Which nodes live, by index, and what they answer just now.
-    fn ask_living(&self, also: Also) -> Result<(Vec<usize>, Vec<NodeAnswer>), RunError> {
+    pub(super) fn ask_living(&self, also: Also) -> Result<(Vec<usize>, Vec<NodeAnswer>), RunError> {
         let cluster = &*self.drive.cluster;
         let alive: Vec<usize> = (0..cluster.nodes.len())
             .filter(|i| cluster.nodes[*i].alive())
@@ -391,124 +403,6 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             return Ok(self.ends("test"));
         }
         Ok(Went::On)
-    }
-
-    fn dead(&self) -> Vec<usize> {
-        (0..self.drive.cluster.nodes.len())
-            .filter(|i| !self.drive.cluster.nodes[*i].alive())
-            .collect()
-    }
-
-    /// Cuts healed, nobody held, the dead left dead: it must serve, unless more are dead than the target promises to bear, or were in an
-    /// outage.
-    fn degraded(&mut self) -> Result<Went, RunError> {
-        self.drive.enter(Phase::Degraded);
-        self.drive.cluster.end_cut()?;
-        // With nobody dead the healed question is the same one.
-        if self.dead().is_empty() || self.beyond() {
-            return Ok(Went::On);
-        }
-        let went = self.command(Command::Degraded, Phase::Degraded)?;
-        // A node that ended itself meanwhile is missing too: its exit is judged for itself, and the others owe no service any more.
-        self.product.record.degraded_asked = !self.beyond();
-        Ok(went)
-    }
-
-    /// More nodes are gone, or were in an outage, than the target promises to bear.
-    fn beyond(&self) -> bool {
-        self.drive.controller.state().beyond
-            || self.drive.cluster.more_than_borne(|status| !lives(status))
-    }
-
-    /// The dead are rebooted and the cluster becomes stable; every session that can is served.
-    fn heal(&mut self) -> Result<Went, RunError> {
-        self.drive.enter(Phase::Heal);
-        self.drive.cluster.end_machine_cuts()?;
-        let dead = self.dead();
-        self.drive.mark_logs(LogMoment::Starts);
-        self.drive.cluster.spawn_nodes(&dead)?;
-        for i in dead {
-            let name = self.drive.cluster.nodes[i].name.clone();
-            self.drive.controller.healed(&name);
-        }
-        let anew = self.drive.controller.state().beyond;
-        if self.stable("heal", anew)? == Went::Ends {
-            return Ok(Went::Ends);
-        }
-        self.command(Command::Healed, Phase::Heal)
-    }
-
-    /// Waits until the cluster is stable; `again`: all of it, or more than it can bear, was started anew. That it does not become so in time is recorded, and the questions are still asked.
-    fn stable(&mut self, what: &str, again: bool) -> Result<Went, RunError> {
-        let longest = self
-            .drive
-            .cluster
-            .cuts
-            .ended
-            .iter()
-            .map(|c| c.until.saturating_sub(c.since))
-            .max()
-            .unwrap_or(0);
-        let target = self.drive.cluster.prepared.target();
-        // A system that may be away for longer by its own timeouts is not late before, and one that was killed as a whole starts from
-        // cold.
-        let own = match again {
-            true => u64::try_from(target.ready.timeout.as_nanos()).unwrap_or(0),
-            false => target
-                .clock
-                .get("serve_ms")
-                .map_or(0, |ms| u64::try_from(*ms).unwrap_or(0) * MS),
-        };
-        let patience = (2 * longest + 5_000 * MS).max(10_000 * MS).max(own);
-        let until = (self.drive.now() + patience).min(self.drive.deadline);
-        let names: Vec<String> = self.names().iter().map(ToString::to_string).collect();
-        let mut why = "the nodes do not serve".to_owned();
-        loop {
-            let serving = self
-                .drive
-                .until(until, |d| d.all_serve() || d.workload_gone.is_some())?;
-            if self.drive.workload_gone.is_some() {
-                return Ok(self.ends(what));
-            }
-            if serving {
-                let (alive, answers) = self.ask_living(Also::Stable)?;
-                let alive_names: Vec<String> = alive.iter().map(|i| names[*i].clone()).collect();
-                match self
-                    .drive
-                    .cluster
-                    .questions
-                    .unstable(&alive_names, &answers)
-                {
-                    None => return Ok(Went::On),
-                    Some(w) => why = w,
-                }
-            } else {
-                let waiting: Vec<&str> = self
-                    .drive
-                    .cluster
-                    .nodes
-                    .iter()
-                    .filter(|n| n.status == NodeStatus::Starting)
-                    .map(|n| n.name.as_str())
-                    .collect();
-                if !waiting.is_empty() {
-                    why = format!("{} does not serve", waiting.join(", "));
-                }
-            }
-            if self.drive.now() > until {
-                if self.drive.over() {
-                    return Ok(self.missed(what, &why));
-                }
-                self.ask_threads();
-                self.product.record.not_stable = Some(format!("{what}: {why}"));
-                return Ok(Went::On);
-            }
-            if self.drive.cluster.options.to_end() {
-                return Ok(Went::Ends);
-            }
-            let pause = self.drive.now() + 15 * MS;
-            self.drive.until(pause, |_| false)?;
-        }
     }
 
     /// All nodes are killed and started once more, and asked again.

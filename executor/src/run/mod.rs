@@ -18,6 +18,7 @@ mod cuts;
 mod drive;
 mod ended;
 mod flow;
+mod heal;
 mod hot;
 mod image;
 mod marks;

@@ -1,6 +1,7 @@
 //! The canary: a toy replicated log with three planted bugs. The quickest proof that the whole loop works.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use warren_tests::{cache, cluster, levels, ran_on, root, run, stat, warren, warren_exe};
@@ -367,28 +368,66 @@ fn a_cluster_has_started_when_a_node_says_so() {
     }
 }
 
-/// A set-up that fails after a fault in the start ends the run: it tells nothing, and the faults to come did not happen.
-#[test]
-fn a_set_up_that_fails_ends_the_run() {
-    let _one = cluster();
-    let dir = tempfile::tempdir().unwrap();
-    let targets = dir.path().join("targets");
+/// A copy of the canary in which these lines follow this one of a Java file; the folder of targets it is in.
+fn canary_with(dir: &Path, file: &str, after: &str, lines: &str) -> PathBuf {
+    let targets = dir.join("targets");
     std::fs::create_dir_all(&targets).unwrap();
     let folder = targets.join("canary");
     for (from, to) in [
         ("targets/canary", &folder),
-        ("dictionaries", &dir.path().join("dictionaries")),
+        ("dictionaries", &dir.join("dictionaries")),
     ] {
         let mut cp = Command::new("cp");
         let copied = cp.arg("-r").arg(root().join(from)).arg(to).status();
         assert!(copied.unwrap().success());
     }
-    let java = folder.join("workload/CanaryWorkload.java");
+    let java = folder.join(file);
     let text = std::fs::read_to_string(&java).unwrap();
-    let begins = "public void setup(Runner run) throws Exception {";
-    assert!(text.contains(begins));
-    let each = "for (Node n : run.nodes) { Sockets.close(Sockets.connect(run.clients.get(0).address, n.address, PORT, 500, 500)); }";
-    std::fs::write(&java, text.replace(begins, &format!("{begins}\n{each}"))).unwrap();
+    assert!(text.contains(after));
+    std::fs::write(&java, text.replace(after, &format!("{after}\n{lines}"))).unwrap();
+    targets
+}
+
+/// All nodes end themselves when they are asked whether the healed cluster serves: they are started again, and then it does.
+#[test]
+fn nodes_that_end_themselves_when_all_is_healed_are_started_again() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let targets = canary_with(
+        dir.path(),
+        "src/canary/ClientPort.java",
+        "private String perform(String[] w) throws IOException, InterruptedException {",
+        "if (w.length > 1 && w[1].startsWith(\"serve-serve-healed-\") && new java.io.File(\"fallen\").createNewFile()) { System.exit(3); }",
+    );
+    let seed = dir.path().join("none.toml");
+    std::fs::write(
+        &seed,
+        "version = 1\ntarget = \"canary\"\nstart = \"cold\"\n",
+    )
+    .unwrap();
+    let (targets, seed) = (targets.display().to_string(), seed.display().to_string());
+    let args = ["replay", "--targets", &targets, "-n", "1", &seed];
+    let text = run(warren(&args), 2 * MINUTE).text();
+    for node in ["c1", "c2", "c3"] {
+        let ended = format!("self-exit: {node} ended with status 3 in phase heal");
+        assert!(text.contains(&ended), "{node}: {text}");
+    }
+    for not in ["makes no progress", "does not serve", "nobody asked"] {
+        assert!(!text.contains(not), "{not}: {text}");
+    }
+}
+
+/// A set-up that fails after a fault in the start ends the run: it tells nothing, and the faults to come did not happen.
+#[test]
+fn a_set_up_that_fails_ends_the_run() {
+    let _one = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    let targets = canary_with(
+        dir.path(),
+        "workload/CanaryWorkload.java",
+        "public void setup(Runner run) throws Exception {",
+        "for (Node n : run.nodes) { Sockets.close(Sockets.connect(run.clients.get(0).address, n.address, PORT, 500, 500)); }",
+    );
     let seed = dir.path().join("start.toml");
     let text = "version = 1\ntarget = \"canary\"\nstart = \"cold\"\n\
         [[fault]]\nkind = \"crash\"\nstyle = \"process\"\n[fault.at]\nnode = \"c1\"\nkind = \"create\"\nn = 1\nphase = \"start\"\n\

@@ -465,6 +465,8 @@ public final class Runner {
     private void serve(final String phase) throws InterruptedException {
         final long began = System.nanoTime();
         final long limit = began + serveMs * 1_000_000L;
+        // Only while the dead are left dead: a node that ends itself when all is healed is started again.
+        final boolean untilDeath = phase.equals("degraded");
         List<Thread> threads = new ArrayList<>();
         for (final Node node : alive()) {
             if (!driver.serves(node)) {
@@ -472,7 +474,7 @@ public final class Runner {
             }
             final Client client = extra("serve-" + phase + "-" + node.name);
             threads.add(start(client.name, () -> {
-                String failure = until(limit, node, () -> {
+                String failure = until(limit, untilDeath ? node : null, () -> {
                     client.open(node, operationMs);
                     driver.serve(client);
                 });

@@ -1,0 +1,162 @@
+//! After the test: cuts end and it is asked whether what is left serves; then the dead are started, and the whole is asked.
+//!
+//! Called by the order of a run (`flow`). What is asked is the workload's business, and what the answers mean is feedback's.
+
+use super::cluster::lives;
+use super::drive::Drive;
+use super::flow::{Flow, MS, Went};
+use super::options::{NodeStatus, RunError};
+use super::questions::Also;
+use crate::link::Command;
+use std::collections::BTreeSet;
+use warren_model::{LogMoment, Phase};
+
+impl Flow<'_, '_, '_> {
+    fn dead(&self) -> Vec<usize> {
+        (0..self.drive.cluster.nodes.len())
+            .filter(|i| !self.drive.cluster.nodes[*i].alive())
+            .collect()
+    }
+
+    /// Cuts healed, nobody held, the dead left dead: it must serve, unless more are dead than the target promises to bear, or were in an
+    /// outage.
+    pub(super) fn degraded(&mut self) -> Result<Went, RunError> {
+        self.drive.enter(Phase::Degraded);
+        self.drive.cluster.end_cut()?;
+        // With nobody dead the healed question is the same one.
+        if self.dead().is_empty() || self.beyond() {
+            return Ok(Went::On);
+        }
+        let went = self.command(Command::Degraded, Phase::Degraded)?;
+        // A node that ended itself meanwhile is missing too: its exit is judged for itself, and the others owe no service any more.
+        self.product.record.degraded_asked = !self.beyond();
+        Ok(went)
+    }
+
+    /// More nodes are gone, or were in an outage, than the target promises to bear.
+    fn beyond(&self) -> bool {
+        self.drive.controller.state().beyond
+            || self.drive.cluster.more_than_borne(|status| !lives(status))
+    }
+
+    /// The dead are rebooted and the cluster becomes stable; every session that can is served.
+    pub(super) fn heal(&mut self) -> Result<Went, RunError> {
+        self.drive.enter(Phase::Heal);
+        self.drive.cluster.end_machine_cuts()?;
+        let dead = self.dead();
+        self.start(&dead)?;
+        let anew = self.drive.controller.state().beyond;
+        if self.stable("heal", anew)? == Went::Ends {
+            return Ok(Went::Ends);
+        }
+        self.healed()
+    }
+
+    /// The healed question. Meanwhile nodes are supervised, as they would be in production: one that ends itself, as some may when they learn
+    /// that their session is over, is started again, once. Its end is judged for itself.
+    fn healed(&mut self) -> Result<Went, RunError> {
+        self.give(Command::Healed, Phase::Heal);
+        let mut again = BTreeSet::new();
+        let deadline = self.drive.deadline;
+        loop {
+            let fallen = |d: &Drive<'_, '_>| {
+                let nodes = d.cluster.nodes.iter().enumerate();
+                let mut fallen = nodes.filter(|(_, n)| n.status == NodeStatus::Exited);
+                fallen.find_map(|(i, _)| (!again.contains(&i)).then_some(i))
+            };
+            let came = self.drive.until(deadline, |d| {
+                d.is_over(Command::Healed) || fallen(d).is_some()
+            })?;
+            let over = !came || self.drive.is_over(Command::Healed);
+            let Some(i) = fallen(self.drive).filter(|_| !over) else {
+                return self.given(Command::Healed, Phase::Heal, came);
+            };
+            again.insert(i);
+            self.start(&[i])?;
+        }
+    }
+
+    /// Of the dead.
+    fn start(&mut self, nodes: &[usize]) -> Result<(), RunError> {
+        self.drive.mark_logs(LogMoment::Starts);
+        self.drive.cluster.spawn_nodes(nodes)?;
+        for i in nodes {
+            let name = self.drive.cluster.nodes[*i].name.clone();
+            self.drive.controller.healed(&name);
+        }
+        Ok(())
+    }
+
+    /// Waits until the cluster is stable; `again`: all of it, or more than it can bear, was started anew. That it does not become so in time is recorded, and the questions are still asked.
+    pub(super) fn stable(&mut self, what: &str, again: bool) -> Result<Went, RunError> {
+        let longest = self
+            .drive
+            .cluster
+            .cuts
+            .ended
+            .iter()
+            .map(|c| c.until.saturating_sub(c.since))
+            .max()
+            .unwrap_or(0);
+        let target = self.drive.cluster.prepared.target();
+        // A system that may be away for longer by its own timeouts is not late before, and one that was killed as a whole starts from
+        // cold.
+        let own = match again {
+            true => u64::try_from(target.ready.timeout.as_nanos()).unwrap_or(0),
+            false => target
+                .clock
+                .get("serve_ms")
+                .map_or(0, |ms| u64::try_from(*ms).unwrap_or(0) * MS),
+        };
+        let patience = (2 * longest + 5_000 * MS).max(10_000 * MS).max(own);
+        let until = (self.drive.now() + patience).min(self.drive.deadline);
+        let names: Vec<String> = self.names().iter().map(ToString::to_string).collect();
+        let mut why = "the nodes do not serve".to_owned();
+        loop {
+            let serving = self
+                .drive
+                .until(until, |d| d.all_serve() || d.workload_gone.is_some())?;
+            if self.drive.workload_gone.is_some() {
+                return Ok(self.ends(what));
+            }
+            if serving {
+                let (alive, answers) = self.ask_living(Also::Stable)?;
+                let alive_names: Vec<String> = alive.iter().map(|i| names[*i].clone()).collect();
+                match self
+                    .drive
+                    .cluster
+                    .questions
+                    .unstable(&alive_names, &answers)
+                {
+                    None => return Ok(Went::On),
+                    Some(w) => why = w,
+                }
+            } else {
+                let waiting: Vec<&str> = self
+                    .drive
+                    .cluster
+                    .nodes
+                    .iter()
+                    .filter(|n| n.status == NodeStatus::Starting)
+                    .map(|n| n.name.as_str())
+                    .collect();
+                if !waiting.is_empty() {
+                    why = format!("{} does not serve", waiting.join(", "));
+                }
+            }
+            if self.drive.now() > until {
+                if self.drive.over() {
+                    return Ok(self.missed(what, &why));
+                }
+                self.ask_threads();
+                self.product.record.not_stable = Some(format!("{what}: {why}"));
+                return Ok(Went::On);
+            }
+            if self.drive.cluster.options.to_end() {
+                return Ok(Went::Ends);
+            }
+            let pause = self.drive.now() + 15 * MS;
+            self.drive.until(pause, |_| false)?;
+        }
+    }
+}
