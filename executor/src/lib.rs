@@ -2,12 +2,13 @@
 //!
 //! The only crate that starts processes of a target. `setup` gets JDKs and jars, `slot` is the isolated place a run lives in,
 //! `target` reads target.toml, `prepare` makes everything ready once, `link` is the shared memory between us and the agents,
-//! `controller` decides (pure), `run` drives one run from left to right, `side_by_side` several at once, `libafl_executor` is LibAFL's thin view of it.
+//! `controller` decides (pure), `run` drives one run from left to right, `side_by_side` several at once, `locked` keeps other Warrens out, `libafl_executor` is LibAFL's thin view of it.
 //! Knows nothing of corpora, novelty or verdicts, and no target by name.
 
 pub mod controller;
 pub mod libafl_executor;
 pub mod link;
+mod locked;
 pub mod prepare;
 pub mod run;
 pub mod setup;
@@ -15,6 +16,7 @@ mod side_by_side;
 pub mod slot;
 pub mod target;
 
+pub use locked::Locked;
 pub use run::{NodeProgress, NodeStatus, PrefixUse, ProgressFn, RunError, RunOptions, RunProgress};
 
 /// Hash of the agent's jars: campaigns made by different agents do not mix.

