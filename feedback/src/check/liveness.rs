@@ -11,12 +11,16 @@
 //! Stalls: when the slot stood still for more than half of the target's tick in the phase of the question, a FAILED answer is
 //! unknown (the machine may be to blame) and a passed one stays passed.
 //!
-//! A node that ended by itself is not asked for degraded service: whether it was right to go is the exits' question. Why asked in
+//! A node that ended by itself is not asked for degraded service: whether it was right to go is the exits' question. In the healed question it
+//! is started again, once, and owes service as all do. Why asked in
 //! this order: rebooting the dead first would hide every failed failover. CrashFuzz section V-A (cluster out of service, hang);
 //! design sections 2 and 8.
 
 use super::{CheckResult, Found};
 use warren_model::{FailureKind, NodeName, Observation, Phase, Rules, RunProduct, Stage};
+
+/// Most characters of a line of evidence that is somebody else's text.
+const LONGEST: usize = 400;
 
 /// Why a failed answer of a phase cannot be held against the target; `None` = it can.
 #[must_use]
@@ -124,11 +128,23 @@ pub fn check_serve(product: &RunProduct, rules: &Rules) -> CheckResult {
                 role: role_of(product, node).filter(|_| degraded),
                 node: Some(node.clone()),
                 what: what.into(),
-                evidence: vec![format!("{node} after {ms} ms: {error}")],
+                evidence: vec![format!("{node} after {ms} ms: {}", brief(error))],
             },
         );
     }
     result.whatever_the_names()
+}
+
+/// What a client was told, for the evidence: a client that tries again may tell of each try with its stack. The first two lines that are none
+/// say it; the whole is in observations.jsonl.
+fn brief(error: &str) -> String {
+    let lines = error.lines().map(str::trim);
+    let mut lines = lines.filter(|l| !l.is_empty() && !l.starts_with("at "));
+    let first: Vec<String> = (lines.by_ref().take(2))
+        .map(|l| l.chars().take(LONGEST).collect())
+        .collect();
+    let more = lines.next().map_or("", |_| " …");
+    format!("{}{more}", first.join(" / "))
 }
 
 /// A question of service that should have been asked and was not answered at all is open, not passed.
@@ -183,7 +199,7 @@ pub fn check_progress(product: &RunProduct, rules: &Rules) -> CheckResult {
                     role: None,
                     node: None,
                     what: "a client that lived through the faults makes no progress".into(),
-                    evidence: vec![format!("{client} after {ms} ms: {error}")],
+                    evidence: vec![format!("{client} after {ms} ms: {}", brief(error))],
                 },
             );
         }
@@ -447,6 +463,17 @@ mod tests {
             ms: 5000,
             error: None,
         }
+    }
+
+    #[test]
+    fn what_a_client_was_told_is_told_without_its_stacks() {
+        let told = "write: Timeout: Failed after attempts=7, exceptions:\nT1, Caller{}, NotServing: hbase:meta is not online\n\tat a.B.c(B.java:1)\n\n";
+        let want = "write: Timeout: Failed after attempts=7, exceptions: / T1, Caller{}, NotServing: hbase:meta is not online";
+        assert_eq!(brief(told), want);
+        let again = format!("{told}T2, Caller{{}}, NotServing\n");
+        assert_eq!(brief(&again), format!("{want} …"));
+        assert_eq!(brief("no answer"), "no answer");
+        assert_eq!(brief(&"é".repeat(900)).chars().count(), LONGEST);
     }
 
     #[test]
