@@ -2,8 +2,7 @@
 //!
 //! Called by the order of a run (`flow`). What is asked is the workload's business, and what the answers mean is feedback's.
 
-use super::cluster::lives;
-use super::drive::Drive;
+use super::cluster::{Node, lives};
 use super::flow::{Flow, MS, Went};
 use super::options::{NodeStatus, RunError};
 use super::questions::Also;
@@ -49,31 +48,64 @@ impl Flow<'_, '_, '_> {
         if self.stable("heal", anew)? == Went::Ends {
             return Ok(Went::Ends);
         }
-        self.healed()
+        let mut again = BTreeSet::new();
+        let fallen = self.fallen(&again);
+        if !fallen.is_empty() {
+            again.extend(&fallen);
+            self.start(&fallen)?;
+            // It was asked without them.
+            self.product.record.not_stable = None;
+            if self.stable("heal", anew)? == Went::Ends {
+                return Ok(Went::Ends);
+            }
+        }
+        self.healed(again)
+    }
+
+    /// Those that ended themselves, but those that were started again for it.
+    fn fallen(&self, again: &BTreeSet<usize>) -> Vec<usize> {
+        let nodes = self.drive.cluster.nodes.iter().enumerate();
+        nodes
+            .filter(|(i, n)| n.status == NodeStatus::Exited && !again.contains(i))
+            .map(|(i, _)| i)
+            .collect()
     }
 
     /// The healed question. Meanwhile nodes are supervised, as they would be in production: one that ends itself, as some may when they learn
     /// that their session is over, is started again, once. Its end is judged for itself.
-    fn healed(&mut self) -> Result<Went, RunError> {
+    fn healed(&mut self, mut again: BTreeSet<usize>) -> Result<Went, RunError> {
         self.give(Command::Healed, Phase::Heal);
-        let mut again = BTreeSet::new();
         let deadline = self.drive.deadline;
         loop {
-            let fallen = |d: &Drive<'_, '_>| {
-                let nodes = d.cluster.nodes.iter().enumerate();
-                let mut fallen = nodes.filter(|(_, n)| n.status == NodeStatus::Exited);
-                fallen.find_map(|(i, _)| (!again.contains(&i)).then_some(i))
-            };
             let came = self.drive.until(deadline, |d| {
-                d.is_over(Command::Healed) || fallen(d).is_some()
+                let fallen =
+                    |(i, n): (usize, &Node)| n.status == NodeStatus::Exited && !again.contains(&i);
+                d.is_over(Command::Healed) || d.cluster.nodes.iter().enumerate().any(fallen)
             })?;
             let over = !came || self.drive.is_over(Command::Healed);
-            let Some(i) = fallen(self.drive).filter(|_| !over) else {
+            let fallen = self.fallen(&again);
+            if over || fallen.is_empty() {
+                self.wait_for_started(&again)?;
                 return self.given(Command::Healed, Phase::Heal, came);
-            };
-            again.insert(i);
-            self.start(&[i])?;
+            }
+            again.extend(&fallen);
+            self.start(&fallen)?;
         }
+    }
+
+    /// What follows looks at each node that lives: one that was started again late is waited for. That it does not come is the next question's to
+    /// tell.
+    fn wait_for_started(&mut self, again: &BTreeSet<usize>) -> Result<(), RunError> {
+        if again.is_empty() {
+            return Ok(());
+        }
+        let patience = self.drive.cluster.prepared.target().ready.timeout;
+        let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        let until = self.drive.now().saturating_add(patience);
+        self.drive.until(until.min(self.drive.deadline), |d| {
+            d.all_serve() || d.workload_gone.is_some()
+        })?;
+        Ok(())
     }
 
     /// Of the dead.

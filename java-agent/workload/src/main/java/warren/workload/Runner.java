@@ -28,6 +28,8 @@ public final class Runner {
     private static final long WAIT_NS = 100_000_000L;
     /** Short beside everything that is waited for; each look wakes a thread in every cluster that runs. */
     private static final long POLL_NS = 2_000_000L;
+    /** So soon Warren starts a node that has ended by itself when all is healed. */
+    private static final long STARTED_NS = 2_000_000_000L;
 
     /** In the order of target.toml. */
     public final List<Node> nodes;
@@ -465,8 +467,8 @@ public final class Runner {
     private void serve(final String phase) throws InterruptedException {
         final long began = System.nanoTime();
         final long limit = began + serveMs * 1_000_000L;
-        // Only while the dead are left dead: a node that ends itself when all is healed is started again.
-        final boolean untilDeath = phase.equals("degraded");
+        // While the dead are left dead nobody is started.
+        final boolean again = !phase.equals("degraded");
         List<Thread> threads = new ArrayList<>();
         for (final Node node : alive()) {
             if (!driver.serves(node)) {
@@ -474,10 +476,15 @@ public final class Runner {
             }
             final Client client = extra("serve-" + phase + "-" + node.name);
             threads.add(start(client.name, () -> {
-                String failure = until(limit, untilDeath ? node : null, () -> {
+                long starts = starts(node);
+                Step step = () -> {
                     client.open(node, operationMs);
                     driver.serve(client);
-                });
+                };
+                String failure = until(limit, node, step);
+                if (failure != null && again && startedSince(starts, node)) {
+                    failure = until(System.nanoTime() + serveMs * 1_000_000L, node, step);
+                }
                 client.close();
                 // A node that has died meanwhile is asked nothing; whether it may die is another check's question.
                 if (failure == null || node.alive()) {
@@ -485,12 +492,33 @@ public final class Runner {
                 }
             }));
         }
-        join(threads, limit + 2_000_000_000L);
+        join(threads, limit + (again ? serveMs * 1_000_000L + STARTED_NS : 0) + 2_000_000_000L);
         for (Thread thread : threads) {
             if (thread.isAlive()) {
                 observations.incomplete("serve", thread.getName() + " did not come back");
             }
         }
+    }
+
+    /** How often the node was started, or all of them where none is asked about. */
+    private long starts(Node about) {
+        long starts = 0;
+        for (Node node : nodes) {
+            starts += about == null || about == node ? node.incarnation() : 0;
+        }
+        return starts;
+    }
+
+    /**
+     * Whether a node that had ended by itself was started again while it was asked: it has as long as those that were not. Warren starts it soon
+     * after its end, so this waits a little for a node that is just dead.
+     */
+    private boolean startedSince(long before, Node about) {
+        long limit = System.nanoTime() + STARTED_NS;
+        while (about != null && !about.alive() && System.nanoTime() - limit < 0) {
+            LockSupport.parkNanos(10_000_000L);
+        }
+        return starts(about) != before;
     }
 
     private void progress() throws InterruptedException {
@@ -503,14 +531,19 @@ public final class Runner {
                 continue;
             }
             threads.add(start("progress-" + client.name, () -> {
-                String failure = until(limit, null, () -> {
+                long starts = starts(null);
+                Step step = () -> {
                     client.session(operationMs);
                     driver.serve(client);
-                });
+                };
+                String failure = until(limit, null, step);
+                if (failure != null && startedSince(starts, null)) {
+                    failure = until(System.nanoTime() + serveMs * 1_000_000L, null, step);
+                }
                 observations.progress("healed", client.name, failure == null, since(began), failure);
             }));
         }
-        join(threads, limit + 2_000_000_000L);
+        join(threads, limit + serveMs * 1_000_000L + STARTED_NS + 2_000_000_000L);
     }
 
     private void closeAll() throws InterruptedException {
