@@ -2,7 +2,8 @@
 //!
 //! Called by the order of a run (`flow`). What is asked is the workload's business, and what the answers mean is feedback's.
 
-use super::cluster::{Node, lives};
+use super::cluster::lives;
+use super::drive::Drive;
 use super::flow::{Flow, MS, Went};
 use super::options::{NodeStatus, RunError};
 use super::questions::Also;
@@ -49,7 +50,7 @@ impl Flow<'_, '_, '_> {
             return Ok(Went::Ends);
         }
         let mut again = BTreeSet::new();
-        let fallen = self.fallen(&again);
+        let fallen = fallen(self.drive, &again);
         if !fallen.is_empty() {
             again.extend(&fallen);
             self.start(&fallen)?;
@@ -62,15 +63,6 @@ impl Flow<'_, '_, '_> {
         self.healed(again)
     }
 
-    /// Those that ended themselves, but those that were started again for it.
-    fn fallen(&self, again: &BTreeSet<usize>) -> Vec<usize> {
-        let nodes = self.drive.cluster.nodes.iter().enumerate();
-        nodes
-            .filter(|(i, n)| n.status == NodeStatus::Exited && !again.contains(i))
-            .map(|(i, _)| i)
-            .collect()
-    }
-
     /// The healed question. Meanwhile nodes are supervised, as they would be in production: one that ends itself, as some may when they learn
     /// that their session is over, is started again, once. Its end is judged for itself.
     fn healed(&mut self, mut again: BTreeSet<usize>) -> Result<Went, RunError> {
@@ -78,12 +70,10 @@ impl Flow<'_, '_, '_> {
         let deadline = self.drive.deadline;
         loop {
             let came = self.drive.until(deadline, |d| {
-                let fallen =
-                    |(i, n): (usize, &Node)| n.status == NodeStatus::Exited && !again.contains(&i);
-                d.is_over(Command::Healed) || d.cluster.nodes.iter().enumerate().any(fallen)
+                d.is_over(Command::Healed) || !fallen(d, &again).is_empty()
             })?;
             let over = !came || self.drive.is_over(Command::Healed);
-            let fallen = self.fallen(&again);
+            let fallen = fallen(self.drive, &again);
             if over || fallen.is_empty() {
                 self.wait_for_started(&again)?;
                 return self.given(Command::Healed, Phase::Heal, came);
@@ -191,4 +181,13 @@ impl Flow<'_, '_, '_> {
             self.drive.until(pause, |_| false)?;
         }
     }
+}
+
+/// Those that ended themselves, but those that were started again for it.
+fn fallen(drive: &Drive<'_, '_>, again: &BTreeSet<usize>) -> Vec<usize> {
+    let nodes = drive.cluster.nodes.iter().enumerate();
+    nodes
+        .filter(|(i, n)| n.status == NodeStatus::Exited && !again.contains(i))
+        .map(|(i, _)| i)
+        .collect()
 }
