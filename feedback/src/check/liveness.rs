@@ -12,7 +12,7 @@
 //! unknown (the machine may be to blame) and a passed one stays passed.
 //!
 //! A node that ended by itself is not asked for degraded service: whether it was right to go is the exits' question. In the healed question it
-//! is started again, once, and owes service as all do. Why asked in
+//! is started again, once, and asked again from then; one that ends a second time is not. Why asked in
 //! this order: rebooting the dead first would hide every failed failover. CrashFuzz section V-A (cluster out of service, hang);
 //! design sections 2 and 8.
 
