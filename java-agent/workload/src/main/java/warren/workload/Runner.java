@@ -10,7 +10,7 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * The workload process: obeys the command word (CONNECT, GO, STOP, DEGRADED, HEALED, CHECK, CHECK_DURABLE, EXIT), runs the
- * clients on daemon threads, writes history and observations. A target's main method calls {@link #main}. No command waits for
+ * clients on daemon threads, writes history and observations. What is asked for liveness is {@link Liveness}'s. A target's main method calls {@link #main}. No command waits for
  * ever: each has a limit, after which a thread that still hangs is left behind and said so.
  */
 public final class Runner {
@@ -28,8 +28,6 @@ public final class Runner {
     private static final long WAIT_NS = 100_000_000L;
     /** Short beside everything that is waited for; each look wakes a thread in every cluster that runs. */
     private static final long POLL_NS = 2_000_000L;
-    /** So soon Warren starts a node that has ended by itself when all is healed. */
-    private static final long STARTED_NS = 2_000_000_000L;
 
     /** In the order of target.toml. */
     public final List<Node> nodes;
@@ -40,8 +38,8 @@ public final class Runner {
     final Observations observations;
     private final WorkloadPage page;
     private final String network;
-    private final long operationMs;
-    private final long serveMs;
+    private final Liveness liveness;
+    final long operationMs;
     private final long stepsNs;
     private static final long GRACE_MS = 300;
     private final List<Client> everyone = new ArrayList<>();
@@ -79,7 +77,7 @@ public final class Runner {
         everyone.addAll(made);
         long session = number("session_ms", 4000);
         operationMs = number("operation_ms", Math.max(2000, session));
-        serveMs = number("serve_ms", Math.max(10_000, 2 * session + 20 * number("tick_ms", 500)));
+        liveness = new Liveness(this, number("serve_ms", Math.max(10_000, 2 * session + 20 * number("tick_ms", 500))));
         stepsNs = number("steps_ms", TAIL_NS / 1_000_000) * 1_000_000;
     }
 
@@ -214,14 +212,14 @@ public final class Runner {
                 stopping = true;
                 history.phase("degraded");
                 endTraffic();
-                serve("degraded");
+                liveness.nodes("degraded", false);
                 break;
             case WorkloadPage.HEALED:
                 stopping = true;
                 history.phase("healed");
                 endTraffic();
-                serve("healed");
-                progress();
+                liveness.nodes("healed", true);
+                liveness.clients("healed");
                 if (prober != null) {
                     prober.stop();
                 }
@@ -454,96 +452,13 @@ public final class Runner {
         return false;
     }
 
-    private boolean leftBehind(Client client) {
+    boolean leftBehind(Client client) {
         for (Thread thread : traffic) {
             if (thread.getName().equals("traffic-" + client.name)) {
                 return true;
             }
         }
         return false;
-    }
-
-    /** Liveness, degraded and healed: a new session at each living node writes and reads. */
-    private void serve(final String phase) throws InterruptedException {
-        final long began = System.nanoTime();
-        final long limit = began + serveMs * 1_000_000L;
-        // While the dead are left dead nobody is started.
-        final boolean again = !phase.equals("degraded");
-        List<Thread> threads = new ArrayList<>();
-        for (final Node node : alive()) {
-            if (!driver.serves(node)) {
-                continue;
-            }
-            final Client client = extra("serve-" + phase + "-" + node.name);
-            threads.add(start(client.name, () -> {
-                long starts = starts(node);
-                Step step = () -> {
-                    client.open(node, operationMs);
-                    driver.serve(client);
-                };
-                String failure = until(limit, node, step);
-                if (failure != null && again && startedSince(starts, node)) {
-                    failure = until(System.nanoTime() + serveMs * 1_000_000L, node, step);
-                }
-                client.close();
-                // A node that has died meanwhile is asked nothing; whether it may die is another check's question.
-                if (failure == null || node.alive()) {
-                    observations.serve(phase, node.name, failure == null, since(began), failure);
-                }
-            }));
-        }
-        join(threads, limit + (again ? serveMs * 1_000_000L + STARTED_NS : 0) + 2_000_000_000L);
-        for (Thread thread : threads) {
-            if (thread.isAlive()) {
-                observations.incomplete("serve", thread.getName() + " did not come back");
-            }
-        }
-    }
-
-    /** How often the node was started, or all of them where none is asked about. */
-    private long starts(Node about) {
-        long starts = 0;
-        for (Node node : nodes) {
-            starts += about == null || about == node ? node.incarnation() : 0;
-        }
-        return starts;
-    }
-
-    /**
-     * Whether a node that had ended by itself was started again while it was asked: it has as long as those that were not. Warren starts it soon
-     * after its end, so this waits a little for a node that is just dead.
-     */
-    private boolean startedSince(long before, Node about) {
-        long limit = System.nanoTime() + STARTED_NS;
-        while (about != null && !about.alive() && System.nanoTime() - limit < 0) {
-            LockSupport.parkNanos(10_000_000L);
-        }
-        return starts(about) != before;
-    }
-
-    private void progress() throws InterruptedException {
-        final long began = System.nanoTime();
-        final long limit = began + serveMs * 1_000_000L;
-        List<Thread> threads = new ArrayList<>();
-        for (final Client client : clients) {
-            if (leftBehind(client)) {
-                observations.progress("healed", client.name, false, 0, "its thread still waits in an operation");
-                continue;
-            }
-            threads.add(start("progress-" + client.name, () -> {
-                long starts = starts(null);
-                Step step = () -> {
-                    client.session(operationMs);
-                    driver.serve(client);
-                };
-                String failure = until(limit, null, step);
-                if (failure != null && startedSince(starts, null)) {
-                    failure = until(System.nanoTime() + serveMs * 1_000_000L, null, step);
-                }
-                observations.progress("healed", client.name, failure == null, since(began), failure);
-            }));
-        }
-        join(threads, limit + serveMs * 1_000_000L + STARTED_NS + 2_000_000_000L);
     }
 
     private void closeAll() throws InterruptedException {
@@ -579,7 +494,7 @@ public final class Runner {
     }
 
     /** Repeats a step until it succeeds, the limit passes, or the node it is about has died. @return null or the last failure */
-    private static String until(long limit, Node about, Step step) {
+    static String until(long limit, Node about, Step step) {
         while (true) {
             try {
                 step.run();
@@ -593,7 +508,7 @@ public final class Runner {
         }
     }
 
-    private static long since(long began) {
+    static long since(long began) {
         return (System.nanoTime() - began) / 1_000_000L;
     }
 
@@ -604,7 +519,7 @@ public final class Runner {
         return thread;
     }
 
-    private static void join(List<Thread> threads, long limit) throws InterruptedException {
+    static void join(List<Thread> threads, long limit) throws InterruptedException {
         for (Thread thread : threads) {
             long left = (limit - System.nanoTime()) / 1_000_000L;
             thread.join(Math.max(1, left));
