@@ -3,11 +3,12 @@
 //!
 //! Called by the flow of a run, by the learning of background stacks and by the making of snapshots.
 
-use super::cluster::{Cluster, Node};
+use super::cluster::Node;
 use super::drive::Drive;
 use super::ended;
 use super::flow::{ASK, Flow, Went};
 use super::hot;
+use super::last_words;
 use super::options::{NodeStatus, RunError};
 use super::questions::Also;
 use super::spawn::STDOUT;
@@ -140,7 +141,7 @@ impl Flow<'_, '_, '_> {
                 let node = self.drive.cluster.nodes.iter().find(|n| n.name == e.node)?;
                 let system = e.signal.and_then(ended::killed_by_the_system);
                 let how = system.unwrap_or_else(|| ended::how(e.status, e.signal));
-                let words = Cluster::tail(&node.dir.join(STDOUT), 4);
+                let words = last_words::of(&node.dir.join(STDOUT), 4);
                 Some(format!(
                     "{} ended by itself with {how} before it served; its last lines:\n    {}",
                     e.node,
@@ -180,7 +181,7 @@ impl Flow<'_, '_, '_> {
             .enumerate()
             .map(|(i, n)| {
                 let answer = answers.get(i).map_or("nothing", |a| a.said.as_str());
-                let log = Cluster::tail(&n.dir.join(STDOUT), 1);
+                let log = last_words::of(&n.dir.join(STDOUT), 1);
                 format!("{} (answers: {answer}; log: {})", n.name, log.trim())
             })
             .collect();

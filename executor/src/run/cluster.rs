@@ -401,12 +401,4 @@ impl<'a> Cluster<'a> {
             .to_owned();
         Some((node.name.clone(), why))
     }
-
-    /// Last lines of a file of the slot, for messages.
-    pub fn tail(path: &Path, lines: usize) -> String {
-        let text = std::fs::read(path).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let all: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-        all[all.len().saturating_sub(lines)..].join("\n")
-    }
 }

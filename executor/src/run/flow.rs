@@ -2,9 +2,9 @@
 //! left hanging.
 
 use super::boot::Boot;
-use super::cluster::Cluster;
 use super::collect::{collect, cpu_ms};
 use super::drive::Drive;
+use super::last_words;
 use super::midway::Midway;
 use super::options::RunError;
 use super::questions::{Also, NodeAnswer};
@@ -211,7 +211,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             let stdout = self.drive.cluster.slot.root().join("workload/stdout");
             self.product.record.workload_error = Some(format!(
                 "{what}: the workload ended by itself ({how}): {}",
-                Cluster::tail(&stdout, 3)
+                last_words::of(&stdout, 3)
             ));
         } else if self.drive.over() {
             self.product.record.timed_out = true;
@@ -250,7 +250,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         }
         if !done || !self.drive.cluster.workload_page.done(command) {
             let stdout = self.drive.cluster.slot.root().join("workload/stdout");
-            let last = Cluster::tail(&stdout, 1);
+            let last = last_words::of(&stdout, 1);
             let why = format!("the workload did not answer in time; its last line: `{last}`");
             let lives = self.drive.workload_gone.is_none();
             self.ask_threads();
@@ -264,7 +264,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         {
             let stdout = self.drive.cluster.slot.root().join("workload/stdout");
             self.product.record.workload_error =
-                Some(format!("{phase}: {}", Cluster::tail(&stdout, 1)));
+                Some(format!("{phase}: {}", last_words::of(&stdout, 1)));
         }
         self.ask_threads_if_unserved();
         Ok(Went::On)

@@ -6,6 +6,7 @@
 use super::cluster::Cluster;
 use super::drive::Drive;
 use super::ended;
+use super::last_words;
 use super::options::{NodeStatus, RunError, RunOptions};
 use super::snapshots::copy;
 use super::{Runner, Start};
@@ -140,7 +141,7 @@ fn start(drive: &mut Drive<'_, '_>, group: &str) -> Result<(), String> {
         None => Ok(()),
         Some(i) => {
             let node = &drive.cluster.nodes[i];
-            let words = Cluster::tail(&node.dir.join("stdout"), 4);
+            let words = last_words::of(&node.dir.join("stdout"), 4);
             Err(format!(
                 "{} did not become ready; its last lines:\n    {}",
                 node.name,
@@ -176,7 +177,7 @@ fn run(
         return Ok(());
     }
     let how = ended::how(exit.status, exit.signal);
-    let words = Cluster::tail(&drive.cluster.nodes[i].dir.join(PROGRAM_OUT), 6);
+    let words = last_words::of(&drive.cluster.nodes[i].dir.join(PROGRAM_OUT), 6);
     Err(format!(
         "it ended with {how}; its last lines:\n    {}",
         words.replace('\n', "\n    ")

@@ -21,6 +21,7 @@ mod flow;
 mod heal;
 mod hot;
 mod image;
+mod last_words;
 mod marks;
 mod memory;
 mod midway;

@@ -5,6 +5,7 @@
 //! caller. It decides nothing about when a node starts, and runs nothing of the target.
 
 use super::super::cluster::Cluster;
+use super::super::last_words;
 use super::super::options::{RunError, RunOptions};
 use super::super::{Runner, Start, hot};
 use super::{place_of, sizes};
@@ -190,7 +191,7 @@ fn wait(cluster: &Cluster<'_>, i: usize, one: &Launched, until: Instant) -> Resu
             std::thread::sleep(TURN);
             continue;
         };
-        let said = Cluster::tail(&node.dir.join("stdout"), 3);
+        let said = last_words::of(&node.dir.join("stdout"), 3);
         let doing = format!("parking the JVM of {}", node.name);
         return Err(RunError::io(
             doing,
