@@ -8,7 +8,7 @@
 //! journal: a campaign that is resumed goes on with the step that was cut off.
 
 use super::State;
-use super::drive::{Drive, Observers};
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::minimise::{Wanted, minimise};
 use super::options::{EndReason, FuzzError};
 use super::owed::{self, Seen};
@@ -21,8 +21,6 @@ use crate::campaign::{EntryName, KeptFinding, folder, names};
 use crate::known::KnownBug;
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
-use libafl::executors::HasObservers;
-use libafl::fuzzer::ExecutesInput;
 use libafl::state::{HasCorpus, HasExecutions};
 use std::path::PathBuf;
 use warren_feedback::SavedBugs;
@@ -40,15 +38,12 @@ const KNOWN_RATE: &str =
 ///
 /// # Errors
 /// I/O, with the path.
-pub fn owe<E>(
+pub fn owe<E: Cluster>(
     session: &mut Session,
     executor: &E,
     state: &mut State,
     why: &str,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-{
+) -> Result<(), FuzzError> {
     let observers = executor.observers();
     let run = &observers.1.0;
     let (product, judgement) = (run.product(), run.judgement());
@@ -85,24 +80,17 @@ where
 ///
 /// # Errors
 /// I/O; the cluster cannot be run any more.
-pub fn decide<E, EM, Z>(
+pub fn decide<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<(), FuzzError> {
     let Some(owed) = session.owed.clone() else {
         return Ok(());
     };
     let seen = owed::read(session.folder.root())?;
     let known = owed.stood.as_ref().map(|s| s.0);
     let stood = session.findings.len();
-    settle(session, fuzzer, executor, state, manager, &owed, &seen)?;
+    settle(session, handed, &owed, &seen)?;
     // Its replays may have brought others.
     let mut new = session.findings.iter().skip(stood);
     let number = known.or_else(|| {
@@ -128,93 +116,86 @@ where
         durable: seen.product.record.restart_for(seen.failure.stage),
         failure: seen.failure,
     };
-    minimise(session, fuzzer, executor, state, manager, &wanted)
+    minimise(session, handed, &wanted)
 }
 
 /// Replays, and says whether it stands.
-fn settle<E, EM, Z>(
+fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
+    handed: &mut Handed<'_, E, EM, Z>,
     owed: &Owed,
     seen: &Seen,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+) -> Result<(), FuzzError> {
     let signature = seen.failure.signature.clone();
     if owed.stood.is_none() && session.standing.contains(&signature) {
         let known = session.known_as(seen);
         if session.told(&signature, known.as_deref()) {
             // One more of a bug that stands: its sequence is kept, unless the bug is known, and its story is told already.
             match known {
-                Some(_) => saved(state, &signature),
+                Some(_) => saved(handed.state, &signature),
                 None => {
-                    let path = save_sequence(session, state, seen)?;
+                    let path = save_sequence(session, handed.state, seen)?;
                     keep_otherwise(session, seen, &path)?;
                 }
             }
-            return settled(session, state);
+            return settled(session, handed.state);
         }
     }
     let hang = seen.failure.kind == FailureKind::Hang;
     if owed.stood.is_none() && !hang && session.known_bug(seen).is_some_and(KnownBug::has_lines) {
         // Its number upstream says more than a rate would, and replays would keep the machine from looking for others.
-        stand(session, state, seen, 0, 0, Some(KNOWN_RATE))?;
-        return settled(session, state);
+        stand(session, handed.state, seen, 0, 0, Some(KNOWN_RATE))?;
+        return settled(session, handed.state);
     }
     match seen.failure.kind {
         FailureKind::Hang => {
             let rate = rate_text(seen, 1, 1);
-            stand(session, state, seen, 1, 1, Some(&rate))?;
-            settled(session, state)
+            stand(session, handed.state, seen, 1, 1, Some(&rate))?;
+            settled(session, handed.state)
         }
         FailureKind::Safety => {
             if owed.stood.is_none() {
-                stand_owed(session, state, seen, 0, 0, None)?;
+                stand_owed(session, handed.state, seen, 0, 0, None)?;
             }
-            let (k, n) = replay(session, fuzzer, executor, state, manager, seen)?;
+            let (k, n) = replay(session, handed, seen)?;
             rate(session, seen, k, n)?;
             if n < REPLAYS && session.stopping() {
                 return Ok(());
             }
-            settled(session, state)
+            settled(session, handed.state)
         }
         FailureKind::Liveness => {
-            let (k, n) = replay(session, fuzzer, executor, state, manager, seen)?;
+            let (k, n) = replay(session, handed, seen)?;
             if owed.stood.is_some() {
                 // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is.
                 rate(session, seen, k, n)?;
                 return if n < REPLAYS && session.stopping() {
                     Ok(())
                 } else {
-                    settled(session, state)
+                    settled(session, handed.state)
                 };
             }
             match outcome(k, n) {
                 Replayed::Stands => {
                     let rate = rate_text(seen, k, n);
-                    stand(session, state, seen, k, n, Some(&rate))?;
-                    settled(session, state)
+                    stand(session, handed.state, seen, k, n, Some(&rate))?;
+                    settled(session, handed.state)
                 }
                 // Only Ctrl-C leaves it open: what was seen must not be lost with the campaign.
                 Replayed::Open => {
                     let rate = format!(
                         "no: replaying was cut short after {n} of {REPLAYS} replays, in {k} of which it showed again"
                     );
-                    stand_owed(session, state, seen, k, n, Some(&rate))?;
+                    stand_owed(session, handed.state, seen, k, n, Some(&rate))?;
                     // Key `n` wants no more of it, in this process and in later ones.
                     if session.stopping() {
                         return Ok(());
                     }
-                    settled(session, state)
+                    settled(session, handed.state)
                 }
                 Replayed::Falls => {
                     not_confirmed(session, seen, k, n)?;
-                    settled(session, state)
+                    settled(session, handed.state)
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use super::cpu::spent_before;
 use super::drive::{Drive, Observers};
+use super::handed::{Cluster, Handed};
 use super::learn::learn;
 use super::minimise::take_up;
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
@@ -143,46 +144,32 @@ where
     );
     let mut fuzzer = StdFuzzer::new(scheduler, feedback, objective);
     let mut manager = SimpleEventManager::new(ToSnapshot(snapshot.clone()));
+    let mut handed = Handed {
+        fuzzer: &mut fuzzer,
+        executor: &mut executor,
+        state: &mut state,
+        manager: &mut manager,
+    };
 
     // Roots of snapshots may be missing: they did not work, or were not wanted, before.
     let whole = session.learnt.snapshots() >= session.options.starts.snapshots;
     let learned = if session.learnt.done && whole {
         Ok(())
     } else {
-        learn(
-            &mut session,
-            &mut fuzzer,
-            &mut executor,
-            &mut state,
-            &mut manager,
-            judge,
-        )
+        learn(&mut session, &mut handed)
     };
-    let learned = learned.and_then(|()| {
-        side_by_side::settle(
-            &mut session,
-            &mut fuzzer,
-            &mut executor,
-            &mut state,
-            &mut manager,
-            judge,
-        )
-    });
-    let mut stages = tuple_list!(FuzzStage {
-        session,
-        judge: judge.clone(),
-    });
+    let learned = learned.and_then(|()| side_by_side::settle(&mut session, &mut handed));
+    let mut stages = tuple_list!(FuzzStage { session });
     let result = learned.and_then(|()| {
         stages.0.session.begin_fuzzing();
-        stages.0.session.begin_telling(&mut state)?;
+        stages.0.session.begin_telling(handed.state)?;
         // What a kill or Ctrl-C cut off comes first: a failing run to decide on, findings to minimise.
-        let (stage, manager) = (&mut stages.0, &mut manager);
-        stage.decide(&mut fuzzer, &mut executor, &mut state, manager)?;
-        let session = &mut stage.session;
+        stages.0.decide(&mut handed)?;
+        let session = &mut stages.0.session;
         if session.resumed {
-            take_up(session, &mut fuzzer, &mut executor, &mut state, manager)?;
+            take_up(session, &mut handed)?;
         }
-        run_loop(&mut stages, &mut fuzzer, &mut executor, &mut state, manager)
+        run_loop(&mut stages, &mut handed)
     });
     let session = &mut stages.0.session;
     session.ended = result.as_ref().ok().copied();
@@ -260,13 +247,10 @@ fn resume<E: Drive>(
 /// Until a limit, the stop flag, a finding with `--exit-on-bug`, or exhaustion.
 fn run_loop<E>(
     stages: &mut (FuzzStage, ()),
-    fuzzer: &mut Std,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut Manager,
+    handed: &mut Handed<'_, E, Manager, Std>,
 ) -> Result<EndReason, FuzzError>
 where
-    E: HasObservers<Observers = Observers> + Drive + Executor<Manager, FaultSequence, State, Std>,
+    E: Cluster + Executor<Manager, FaultSequence, State, Std>,
 {
     loop {
         let stage = &mut stages.0;
@@ -277,33 +261,32 @@ where
                 // A finding among what is under way may end the campaign in another way.
                 _ => {
                     while !stage.session.under_way.is_empty() && stage.session.end.is_none() {
-                        stage.look_at_one(fuzzer, executor, state, manager)?;
+                        stage.look_at_one(handed)?;
                     }
                 }
             }
             return Ok(stage.session.end.unwrap_or(reason));
         }
         let session = &mut stage.session;
-        session.listen(state, false)?;
-        let alone = session.job.is_some() || session.seed_is_due(state);
+        session.listen(handed.state, false)?;
+        let alone = session.job.is_some() || session.seed_is_due(handed.state);
         let under_way = !session.under_way.is_empty();
         let went = if under_way && (alone || session.enough_begun()) {
-            stage
-                .look_at_one(fuzzer, executor, state, manager)
-                .map_err(|e| stage.session.fail(e))
+            stage.look_at_one(handed).map_err(|e| stage.session.fail(e))
         } else {
             // A sequence whose last run told nothing is run again, and a seed that is due is run, before anything new is picked; then what
             // an earlier process had begun.
-            session.import(&*executor, state);
+            session.import(&*handed.executor, handed.state);
             if session.job.is_some() {
-                stage.again(fuzzer, executor, state, manager)
+                stage.again(handed)
             } else if !session.waiting.is_empty() {
                 let job = session.waiting.remove(0);
-                stage
-                    .begin(fuzzer, executor, state, manager, job)
-                    .map_err(|e| stage.session.fail(e))
+                stage.begin(handed, job).map_err(|e| stage.session.fail(e))
             } else {
-                fuzzer.fuzz_one(stages, executor, state, manager).map(drop)
+                handed
+                    .fuzzer
+                    .fuzz_one(stages, handed.executor, handed.state, handed.manager)
+                    .map(drop)
             }
         };
         let stage = &mut stages.0;
@@ -311,9 +294,10 @@ where
             Ok(()) => {}
             // What is under way may have children.
             Err(Error::Empty(..)) if !stage.session.under_way.is_empty() => {
-                stage.look_at_one(fuzzer, executor, state, manager)?;
+                stage.look_at_one(handed)?;
             }
-            Err(Error::Empty(..)) if stage.session.take_over(&*executor, state)? => {}
+            Err(Error::Empty(..))
+                if stage.session.take_over(&*handed.executor, handed.state)? => {}
             Err(Error::Empty(..)) => {
                 stage.session.say(
                     "exhausted: every child of every kept run was tried (or has too many faults)"

@@ -1,8 +1,8 @@
 //! Learning: fault-free runs before the first fuzzed one. They teach the judge what is ordinary, the map's noise and size, the
 //! limits of a run; one of them becomes the root of the search. Printed apart from fuzzing, counted only in execs_done.
 
-use super::State;
-use super::drive::{Drive, Limits, Observers};
+use super::drive::{Drive, Limits};
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::learnt::Learnt;
 use super::options::FuzzError;
 use super::session::{STOPPED, Session};
@@ -11,14 +11,12 @@ use super::stage::{execute, line, set_options};
 use super::starts::{Found, root, snapshots, take_in};
 use crate::campaign::RunRole;
 use libafl::HasMetadata;
-use libafl::executors::{ExitKind, HasObservers};
-use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
+use libafl::executors::ExitKind;
 use libafl_bolts::ToSlice;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use warren_feedback::KnownSlots;
 use warren_feedback::coverage::{Baseline, larger_map, slots_set};
 use warren_feedback::logs::silent;
-use warren_feedback::{Judge, KnownSlots};
 use warren_model::{FaultSequence, NodeName, Verdict};
 
 /// Limit of a learning run: nothing is known yet.
@@ -30,51 +28,33 @@ pub(super) const MAY_FAIL: usize = 3;
 ///
 /// # Errors
 /// The cluster cannot be run; the fault-free run fails its checks again and again; the coverage map stays empty.
-pub fn learn<E, EM, Z>(
+pub fn learn<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-    judge: &Arc<Mutex<Judge>>,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>
-        + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-{
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<(), FuzzError> {
     if session.learnt.background.is_none() {
-        background(session, executor)?;
-        session.commit_whole(state)?;
+        background(session, handed.executor)?;
+        session.commit_whole(handed.state)?;
     }
     if session.learnt.roots.is_empty() {
-        cold(session, fuzzer, executor, state, manager, judge)?;
+        cold(session, handed)?;
     }
     if !session.learnt.roots.is_empty() {
-        snapshots(session, fuzzer, executor, state, manager, judge)?;
+        snapshots(session, handed)?;
     }
     if !session.stopping() && !session.learnt.done {
         session.learning = session.learning_so_far();
         session.learnt.done = true;
-        session.commit_whole(state)?;
+        session.commit_whole(handed.state)?;
     }
     Ok(())
 }
 
 /// The learning runs, and the root of what starts cold.
-fn cold<E, EM, Z>(
+fn cold<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-    judge: &Arc<Mutex<Judge>>,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>
-        + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-{
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<(), FuzzError> {
     let wanted = session.options.learning_runs.max(1);
     let empty = FaultSequence::empty(&session.options.target);
     let limit = session.options.run_limit.unwrap_or(FIRST_LIMIT);
@@ -101,18 +81,18 @@ where
             since: Some(Instant::now()),
             ..CurrentRun::default()
         });
-        let made = learning_run(session, fuzzer, executor, state, manager, &empty, limit)?;
+        let made = learning_run(session, handed, &empty, limit)?;
         let Some(kind) = made else {
             return Ok(());
         };
-        let observers = executor.observers();
+        let observers = handed.executor.observers();
         let (map, run) = (observers.0.to_slice().to_vec(), &observers.1.0);
         let set = slots_set(&map);
         if let Some(why) = unusable(run.judgement(), run.record().timed_out) {
             session.say(format!("learning: a fault-free run is not usable: {why}"));
             wrong.push(why);
             session.learnt.wrong.clone_from(&wrong);
-            session.commit_whole(state)?;
+            session.commit_whole(handed.state)?;
             if wrong.len() > MAY_FAIL {
                 return Err(FuzzError::Learning(format!(
                     "{} fault-free runs were not usable, so nothing could be told from a run with faults:\n  {}\n  \
@@ -130,13 +110,13 @@ where
                     .into(),
             ));
         }
-        if let Some(size) = larger_map(set, executor.map_size()) {
+        if let Some(size) = larger_map(set, handed.executor.map_size()) {
             session.say(format!(
                 "coverage map: {set} of {} slots set by a fault-free run (more than 12 %), taking {size}; learning starts anew",
-                executor.map_size()
+                handed.executor.map_size()
             ));
-            executor.resize_map(size)?;
-            state.add_metadata(KnownSlots::new());
+            handed.executor.resize_map(size)?;
+            handed.state.add_metadata(KnownSlots::new());
             session.edges_fault_free = 0;
             (totals, tests, maps) = (Vec::new(), Vec::new(), Vec::new());
             session.map_size = size;
@@ -145,11 +125,11 @@ where
                 wrong: wrong.clone(),
                 ..Learnt::default()
             };
-            session.commit_whole(state)?;
+            session.commit_whole(handed.state)?;
             continue;
         }
-        take_in(session, executor, state, judge);
-        let run = &executor.observers().1.0;
+        take_in(session, handed.executor, handed.state);
+        let run = &handed.executor.observers().1.0;
         if totals.is_empty()
             && let silent = silent(run.product())
             && !silent.is_empty()
@@ -171,16 +151,16 @@ where
         ));
         maps.push(map);
         last_kind = Some(kind);
-        session.publish(state, false)?;
+        session.publish(handed.state, false)?;
         if totals.len() < wanted {
-            session.map_size = executor.map_size();
+            session.map_size = handed.executor.map_size();
             let learnt = &mut session.learnt;
             (learnt.totals, learnt.tests) = (totals.clone(), tests.clone());
             learnt.maps.clone_from(&maps);
-            session.commit_whole(state)?;
+            session.commit_whole(handed.state)?;
         }
     }
-    session.map_size = executor.map_size();
+    session.map_size = handed.executor.map_size();
     session.limits = Limits::from_learning(
         &totals,
         &tests,
@@ -196,29 +176,20 @@ where
         kind,
         baseline: Baseline::of(&maps),
     };
-    root(session, fuzzer, executor, state, manager, &empty, found)
+    root(session, handed, &empty, found)
 }
 
 /// One fault-free run, left in the observers, counted and written down. None: an end was asked for meanwhile, and it tells nothing.
-pub(super) fn learning_run<E, EM, Z>(
+pub(super) fn learning_run<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
+    handed: &mut Handed<'_, E, EM, Z>,
     sequence: &FaultSequence,
     limit: Duration,
-) -> Result<Option<ExitKind>, FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
-    let kind = execute(
-        session, fuzzer, executor, state, manager, sequence, limit, false, false,
-    )?;
+) -> Result<Option<ExitKind>, FuzzError> {
+    let kind = execute(session, handed, sequence, limit, false, false)?;
     session.counts.learning_runs += 1;
-    let observers = executor.observers();
-    let mut written = line(session, state, &observers.1.0, RunRole::Learning);
+    let observers = handed.executor.observers();
+    let mut written = line(session, handed.state, &observers.1.0, RunRole::Learning);
     written.coverage = slots_set(observers.0.to_slice());
     if session.stopping() {
         written.void = Some(STOPPED);

@@ -9,9 +9,8 @@
 //! the two makes it again. So each try counts once, and at most the one going on is lost. Nothing about it is in the campaign's state: the
 //! journal's last line says that there is nothing left to do.
 
-use super::State;
 use super::confirm::{REPLAYS, to_run_again};
-use super::drive::{Drive, Observers};
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::options::{EndReason, FuzzError};
 use super::session::{STOPPED, Session, ms};
 use super::snapshot::CurrentRun;
@@ -25,8 +24,6 @@ use crate::tmin::drive::{World, drive, outcome};
 use crate::tmin::journal::{Header, JOURNAL_VERSION, Journal, JournalError, is_closed};
 use crate::tmin::machine::{Ask, Minimiser, Outcome, Settings, Told, Verdict};
 use crate::tmin::{JOURNAL, PASSING, beside, report};
-use libafl::executors::HasObservers;
-use libafl::fuzzer::ExecutesInput;
 use libafl::state::HasExecutions;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -74,17 +71,10 @@ impl Wanted {
 ///
 /// # Errors
 /// I/O; the cluster cannot be run any more.
-pub fn take_up<E, EM, Z>(
+pub fn take_up<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<(), FuzzError> {
     for finding in session.findings.clone() {
         let number = finding.number;
         let folder = session.folder.finding(number);
@@ -113,7 +103,7 @@ where
         match Wanted::read(&folder, number) {
             Ok(wanted) => {
                 session.say(format!("finding {number:06} was not minimised to the end"));
-                minimise(session, fuzzer, executor, state, manager, &wanted)?;
+                minimise(session, handed, &wanted)?;
                 // As the process that saved it would have ended.
                 if session.options.exit_on_bug {
                     session.end = Some(EndReason::Bug);
@@ -160,18 +150,11 @@ fn is_left(finding: &KeptFinding, there: Files) -> bool {
 ///
 /// # Errors
 /// I/O; the cluster cannot be run any more.
-pub fn minimise<E, EM, Z>(
+pub fn minimise<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
+    handed: &mut Handed<'_, E, EM, Z>,
     wanted: &Wanted,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+) -> Result<(), FuzzError> {
     if wanted.failure.kind == FailureKind::Hang {
         session.say("  minimised: no: each try of a hang takes three times the limit; the command above does it".into());
         return Ok(());
@@ -184,11 +167,11 @@ where
         signature: Some(wanted.failure.signature.clone()),
         ..Settings::default()
     };
-    let mut shape = executor.shape().clone();
+    let mut shape = handed.executor.shape().clone();
     shape.max_faults = shape.max_faults.max(wanted.sequence.faults.len());
     let mut m = Minimiser::new(wanted.sequence.clone(), shape, settings);
     let out = session.folder.finding(wanted.number).join(RESULT);
-    let journal = open(session, *state.executions(), wanted, &out)?;
+    let journal = open(session, *handed.state.executions(), wanted, &out)?;
     session.say(format!(
         "  minimising: {} faults, at most {RUNS} runs{}",
         wanted.sequence.faults.len(),
@@ -201,10 +184,7 @@ where
     let mut world = Campaign {
         nodes: m.nodes(),
         session: &mut *session,
-        fuzzer,
-        executor,
-        state,
-        manager,
+        handed,
         wanted,
         out: out.clone(),
         makes_runs: false,
@@ -310,12 +290,9 @@ impl From<JournalError> for FuzzError {
     }
 }
 
-struct Campaign<'a, E, EM, Z> {
+struct Campaign<'a, 'h, E, EM, Z> {
     session: &'a mut Session,
-    fuzzer: &'a mut Z,
-    executor: &'a mut E,
-    state: &'a mut State,
-    manager: &'a mut EM,
+    handed: &'a mut Handed<'h, E, EM, Z>,
     wanted: &'a Wanted,
     nodes: Vec<NodeName>,
     out: PathBuf,
@@ -330,11 +307,7 @@ fn ends(session: &Session) -> bool {
     session.stopping() || session.out_of_time().is_some()
 }
 
-impl<E, EM, Z> World for Campaign<'_, E, EM, Z>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+impl<E: Cluster, EM, Z: Fuzzes<E, EM>> World for Campaign<'_, '_, E, EM, Z> {
     type Error = FuzzError;
 
     fn run(&mut self, ask: &Ask, spent: u64) -> Result<Option<Outcome>, FuzzError> {
@@ -352,25 +325,22 @@ where
         let limit = self.session.limits.run;
         execute(
             self.session,
-            self.fuzzer,
-            self.executor,
-            self.state,
-            self.manager,
+            self.handed,
             &ask.sequence,
             limit,
             self.wanted.durable,
             false,
         )?;
-        let observers = self.executor.observers();
+        let observers = self.handed.executor.observers();
         let run = &observers.1.0;
-        let mut written = line(self.session, self.state, run, RunRole::Minimise);
+        let mut written = line(self.session, self.handed.state, run, RunRole::Minimise);
         written.why = format!("minimise {}: {}", self.wanted.failure.signature, ask.what);
         if self.session.stopping() || given_up(self.session, run) {
             written.void = Some(STOPPED);
             self.given_up = !self.session.stopping();
             self.session.run_ended(&written)?;
             if self.given_up {
-                self.session.commit(self.state)?;
+                self.session.commit(self.handed.state)?;
             }
             return Ok(None);
         }
@@ -385,13 +355,13 @@ where
     }
 
     fn number(&self) -> Option<u64> {
-        Some(*self.state.executions())
+        Some(*self.handed.state.executions())
     }
 
     /// Only now: the record makes the run one that was made.
     fn noted(&mut self) -> Result<(), FuzzError> {
-        self.session.commit(self.state)?;
-        self.session.publish(self.state, false)
+        self.session.commit(self.handed.state)?;
+        self.session.publish(self.handed.state, false)
     }
 
     fn told(&mut self, told: &Told, m: &Minimiser) -> Result<(), FuzzError> {

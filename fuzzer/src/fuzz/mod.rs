@@ -10,6 +10,7 @@ mod describe;
 mod drive;
 mod engine;
 mod finds;
+mod handed;
 mod import;
 mod job;
 mod kept;

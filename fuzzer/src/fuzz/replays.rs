@@ -5,7 +5,7 @@
 
 use super::State;
 use super::confirm::{REPLAYS, Replayed, outcome, to_run_again};
-use super::drive::{Drive, Observers};
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::options::FuzzError;
 use super::owed::Seen;
 use super::replayed_otherwise;
@@ -15,11 +15,9 @@ use super::snapshot::CurrentRun;
 use super::stage::{given_up, line};
 use super::under_way::{Started, ToStart};
 use crate::campaign::RunRole;
-use libafl::executors::HasObservers;
-use libafl::fuzzer::ExecutesInput;
 use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
-use warren_model::{Failure, FailureKind, FaultSequence};
+use warren_model::{Failure, FailureKind};
 
 /// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
 /// the machine for itself, one replay after the other; a safety failure's replays share it with what goes on, as many at once as there
@@ -27,24 +25,17 @@ use warren_model::{Failure, FailureKind, FaultSequence};
 ///
 /// # Errors
 /// I/O; the cluster cannot be run any more.
-pub(super) fn replay<E, EM, Z>(
+pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
+    handed: &mut Handed<'_, E, EM, Z>,
     seen: &Seen,
-) -> Result<(u32, u32), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+) -> Result<(u32, u32), FuzzError> {
     let sequence = to_run_again(&seen.product.record);
     let durable = seen.product.record.restart_for(seen.failure.stage);
     let at_once = match seen.failure.kind {
         FailureKind::Safety => session.slots,
         _ => {
-            executor.wait_for_all();
+            handed.executor.wait_for_all();
             session.show_idle();
             1
         }
@@ -54,15 +45,15 @@ where
     let mut replays: Vec<Started> = Vec::new();
     loop {
         // What has ended first: it may spare the next one.
-        if let Some(at) = (replays.iter()).position(|r| executor.take_ended(r.slot)) {
+        if let Some(at) = (replays.iter()).position(|r| handed.executor.take_ended(r.slot)) {
             session.ended(replays.swap_remove(at));
-            executor.observers_mut().1.0.expect_retest(false);
-            fuzzer.execute_input(state, executor, manager, &sequence)?;
-            given_up |= replayed(session, executor, state, seen, &mut owed)?;
+            handed.executor.observers_mut().1.0.expect_retest(false);
+            handed.execute(&sequence)?;
+            given_up |= replayed(session, handed.executor, handed.state, seen, &mut owed)?;
             for other in replays.iter().filter(|_| given_up) {
                 other.give_up.store(true, Ordering::SeqCst);
             }
-            session.publish(state, false)?;
+            session.publish(handed.state, false)?;
             continue;
         }
         let begun = owed.n as usize + replays.len();
@@ -71,7 +62,7 @@ where
             && owed.stood.is_none()
             && outcome(owed.k, owed.n) == Replayed::Falls;
         let more = begun < REPLAYS as usize && !session.stopping() && !given_up && !falls;
-        if more && executor.going_on() < at_once {
+        if more && handed.executor.going_on() < at_once {
             let run = ToStart {
                 sequence: &sequence,
                 shown: CurrentRun {
@@ -85,11 +76,11 @@ where
                 waits: Vec::new(),
                 prefix: PrefixUse::Never,
             };
-            replays.push(session.start(executor, run, &replays)?);
+            replays.push(session.start(handed.executor, run, &replays)?);
             continue;
         }
         // What else has ended is looked at when this is decided.
-        if replays.is_empty() || !executor.wait_for_one() {
+        if replays.is_empty() || !handed.executor.wait_for_one() {
             break;
         }
     }
@@ -97,16 +88,13 @@ where
 }
 
 /// Books the replay in the observers; true where it was cut short and counts nowhere.
-fn replayed<E>(
+fn replayed<E: Cluster>(
     session: &mut Session,
     executor: &E,
     state: &mut State,
     seen: &Seen,
     owed: &mut Owed,
-) -> Result<bool, FuzzError>
-where
-    E: HasObservers<Observers = Observers>,
-{
+) -> Result<bool, FuzzError> {
     let observers = executor.observers();
     let run = &observers.1.0;
     let mut written = line(session, state, run, RunRole::Confirm);

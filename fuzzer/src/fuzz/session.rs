@@ -111,6 +111,7 @@ pub struct Session {
     pub store: Option<Store>,
     /// The others of the output folder.
     pub instances: Instances,
+    /// The run observer's: it goes on learning.
     judge: Arc<Mutex<Judge>>,
     started: Instant,
     start_unix: u64,

@@ -4,8 +4,8 @@
 //! machine, and the limits of a run at this `-j`. It refuses to call a number good by its speed: a cluster that loses its leader
 //! without a fault makes findings of the machine, not of the target.
 
-use super::State;
-use super::drive::{Drive, Limits, Observers};
+use super::drive::{Drive, Limits};
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::learn::unusable;
 use super::options::{FuzzError, MAX_SLOTS, Slots};
 use super::session::{STOPPED, Session};
@@ -15,14 +15,11 @@ use super::starts::take_in;
 use super::waiting;
 use crate::campaign::RunRole;
 use crate::campaign::state::hook;
-use libafl::executors::HasObservers;
-use libafl::fuzzer::ExecutesInput;
 use libafl_bolts::ToSlice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use warren_feedback::{Judge, coverage::slots_set};
+use warren_feedback::coverage::slots_set;
 use warren_model::{
     FaultSequence, HistoryEvent, Observation, Outcome, Phase, RunProduct, StartState, Trace,
     TraceEvent,
@@ -51,18 +48,10 @@ impl Rehearsed {
 ///
 /// # Errors
 /// The cluster cannot be run; I/O.
-pub fn settle<E, EM, Z>(
+pub fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-    judge: &Arc<Mutex<Judge>>,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<(), FuzzError> {
     let asked = session.options.slots;
     if asked == Slots::Exactly(1) || session.stopping() {
         return Ok(());
@@ -71,7 +60,7 @@ where
     if let Some((_, slots)) = known.filter(|(was, _)| *was == asked.to_string()) {
         let slots = match asked {
             // It may be another machine by now.
-            Slots::Auto => in_room(session, executor, *slots),
+            Slots::Auto => in_room(session, handed.executor, *slots),
             Slots::Exactly(_) => *slots,
         };
         set(session, slots);
@@ -84,9 +73,9 @@ where
         Slots::Auto => {
             let slots = match &begun {
                 Some(begun) => Some(begun.slots),
-                None => waiting::slots(session, fuzzer, executor, state, manager)?,
+                None => waiting::slots(session, handed)?,
             };
-            let slots = slots.map(|s| in_room(session, executor, s).min(MAX_SLOTS));
+            let slots = slots.map(|s| in_room(session, handed.executor, s).min(MAX_SLOTS));
             (slots, AUTO_RUNS)
         }
     };
@@ -99,7 +88,7 @@ where
         set(session, slots);
         // Each slot has its turn, twice.
         let runs = runs.max(2 * slots);
-        rehearse(session, fuzzer, executor, state, manager, judge, runs)?;
+        rehearse(session, handed, runs)?;
         let r = session.learnt.rehearsed.take().unwrap_or_default();
         if session.stopping() {
             return Ok(());
@@ -137,7 +126,7 @@ where
     }
     set(session, slots);
     session.learnt.side_by_side = Some((asked.to_string(), slots));
-    session.commit_whole(state)
+    session.commit_whole(handed.state)
 }
 
 /// The session and the screen have so many.
@@ -149,19 +138,11 @@ fn set(session: &mut Session, slots: usize) {
 
 /// Fault-free runs from all starts, so many at once as the session has slots; goes on where an earlier process was cut off. What they
 /// came to is in `learnt.rehearsed`.
-fn rehearse<E, EM, Z>(
+fn rehearse<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-    judge: &Arc<Mutex<Judge>>,
+    handed: &mut Handed<'_, E, EM, Z>,
     runs: usize,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+) -> Result<(), FuzzError> {
     let began = session.learning_so_far();
     let since = Instant::now();
     let slots = session.slots;
@@ -170,19 +151,14 @@ where
     let mut free: Vec<usize> = (0..slots).rev().collect();
     let mut sequences: Vec<Option<FaultSequence>> = vec![None; slots];
     let (mut started, mut ended) = (r.runs(), r.runs());
-    let lead = judge
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .rules()
-        .lead_role
-        .clone();
+    let lead = session.judge().rules().lead_role.clone();
     while ended < runs {
         if started < runs
             && !session.stopping()
             && let Some(slot) = free.pop()
         {
             let sequence = fault_free(session, started);
-            let mut options = executor.options_mut().clone();
+            let mut options = handed.executor.options_mut().clone();
             set_options(session, &mut options, slot, session.limits.run, false);
             session.show_run(
                 slot,
@@ -194,12 +170,12 @@ where
                 },
             );
             hook::point("run");
-            executor.start(slot, &sequence, options)?;
+            handed.executor.start(slot, &sequence, options)?;
             sequences[slot] = Some(sequence);
             started += 1;
             continue;
         }
-        let Some(slot) = executor.next_ended() else {
+        let Some(slot) = handed.executor.next_ended() else {
             break;
         };
         ended += 1;
@@ -207,11 +183,11 @@ where
         let Some(sequence) = sequences[slot].take() else {
             continue;
         };
-        fuzzer.execute_input(state, executor, manager, &sequence)?;
+        handed.execute(&sequence)?;
         session.counts.learning_runs += 1;
-        let observers = executor.observers();
+        let observers = handed.executor.observers();
         let run = &observers.1.0;
-        let mut written = line(session, state, run, RunRole::Learning);
+        let mut written = line(session, handed.state, run, RunRole::Learning);
         written.coverage = slots_set(observers.0.to_slice());
         if session.stopping() {
             written.void = Some(STOPPED);
@@ -228,12 +204,12 @@ where
             None => {
                 r.totals.push(record.times.total);
                 r.tests.push(record.times.test);
-                take_in(session, executor, state, judge);
+                take_in(session, handed.executor, handed.state);
             }
         }
         session.learning = began + since.elapsed();
         session.learnt.rehearsed = Some(r.clone());
-        session.commit_whole(state)?;
+        session.commit_whole(handed.state)?;
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 
 use super::State;
 use super::confirm;
-use super::drive::{Drive, Observers};
 use super::finds;
+use super::handed::{Cluster, Fuzzes, Handed};
 pub use super::kept::{add_seed, drawing, identity, info_of, shape, take_entry, test_stacks};
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
@@ -16,17 +16,16 @@ use crate::campaign::sync_file::KeptThere;
 use crate::campaign::{RunLine, RunRole};
 use crate::search::{Bounds, NextRun, Queue, Warren};
 use libafl::corpus::CorpusId;
-use libafl::executors::{ExitKind, HasObservers};
-use libafl::fuzzer::{ExecuteInputResult, ExecutesInput, ExecutionProcessor};
+use libafl::executors::ExitKind;
+use libafl::fuzzer::ExecuteInputResult;
 use libafl::stages::{Restartable, Stage};
 use libafl::state::HasExecutions;
 use libafl::{Error, HasMetadata};
 use libafl_bolts::ToSlice;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_executor::{PrefixUse, RunOptions};
-use warren_feedback::{Judge, KnownSlots, KnownStates, RunObserver};
+use warren_feedback::{KnownSlots, KnownStates, RunObserver};
 use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict};
 
 /// A void run is repeated so often.
@@ -46,8 +45,6 @@ pub enum Tested {
 /// Runs one sequence per `perform`.
 pub struct FuzzStage {
     pub session: Session,
-    /// The run observer's: it goes on learning.
-    pub judge: Arc<Mutex<Judge>>,
 }
 
 impl<S> Restartable<S> for FuzzStage {
@@ -60,12 +57,7 @@ impl<S> Restartable<S> for FuzzStage {
     }
 }
 
-impl<E, EM, Z> Stage<E, EM, State, Z> for FuzzStage
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>
-        + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-{
+impl<E: Cluster, EM, Z: Fuzzes<E, EM>> Stage<E, EM, State, Z> for FuzzStage {
     fn perform(
         &mut self,
         fuzzer: &mut Z,
@@ -73,9 +65,15 @@ where
         state: &mut State,
         manager: &mut EM,
     ) -> Result<(), Error> {
-        let result = match std::mem::take(state.metadata_mut::<NextRun>()?) {
-            NextRun::Unpark(seed) => unpark(&mut self.session, state, seed),
-            next => self.one(fuzzer, executor, state, manager, next),
+        let mut handed = Handed {
+            fuzzer,
+            executor,
+            state,
+            manager,
+        };
+        let result = match std::mem::take(handed.state.metadata_mut::<NextRun>()?) {
+            NextRun::Unpark(seed) => unpark(&mut self.session, handed.state, seed),
+            next => self.one(&mut handed, next),
         };
         result.map_err(|e| self.session.fail(e))
     }
@@ -96,46 +94,30 @@ impl Session {
 }
 
 impl FuzzStage {
-    fn one<E, EM, Z>(
+    fn one<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         &mut self,
-        fuzzer: &mut Z,
-        executor: &mut E,
-        state: &mut State,
-        manager: &mut EM,
+        handed: &mut Handed<'_, E, EM, Z>,
         next: NextRun,
-    ) -> Result<(), FuzzError>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-        Z: ExecutesInput<E, EM, FaultSequence, State>
-            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-    {
-        let Some(job) = self.session.make_job(executor, state, next)? else {
+    ) -> Result<(), FuzzError> {
+        let Some(job) = self.session.make_job(handed.executor, handed.state, next)? else {
             return Ok(());
         };
-        self.begin(fuzzer, executor, state, manager, job)
+        self.begin(handed, job)
     }
 
     /// Runs the sequence again whose last run told nothing before a kill or Ctrl-C ended its next one.
     ///
     /// # Errors
     /// As the stage itself.
-    pub fn again<E, EM, Z>(
+    pub fn again<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         &mut self,
-        fuzzer: &mut Z,
-        executor: &mut E,
-        state: &mut State,
-        manager: &mut EM,
-    ) -> Result<(), Error>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-        Z: ExecutesInput<E, EM, FaultSequence, State>
-            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-    {
+        handed: &mut Handed<'_, E, EM, Z>,
+    ) -> Result<(), Error> {
         let Some(job) = self.session.job.take() else {
             return Ok(());
         };
-        self.begin(fuzzer, executor, state, manager, job)
-            .and_then(|()| self.look_at_all(fuzzer, executor, state, manager))
+        self.begin(handed, job)
+            .and_then(|()| self.look_at_all(handed))
             .map_err(|e| self.session.fail(e))
     }
 
@@ -143,103 +125,75 @@ impl FuzzStage {
     ///
     /// # Errors
     /// I/O; the cluster cannot be run any more.
-    pub fn decide<E, EM, Z>(
+    pub fn decide<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         &mut self,
-        fuzzer: &mut Z,
-        executor: &mut E,
-        state: &mut State,
-        manager: &mut EM,
-    ) -> Result<(), FuzzError>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-        Z: ExecutesInput<E, EM, FaultSequence, State>,
-    {
-        confirm::decide(&mut self.session, fuzzer, executor, state, manager)
+        handed: &mut Handed<'_, E, EM, Z>,
+    ) -> Result<(), FuzzError> {
+        confirm::decide(&mut self.session, handed)
     }
 
     /// The first run of a sequence has ended and is what the executor hands over next.
     ///
     /// # Errors
     /// I/O; the cluster cannot be run any more.
-    pub(super) fn look_at<E, EM, Z>(
+    pub(super) fn look_at<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         &mut self,
-        fuzzer: &mut Z,
-        executor: &mut E,
-        state: &mut State,
-        manager: &mut EM,
+        handed: &mut Handed<'_, E, EM, Z>,
         mut job: Job,
-    ) -> Result<(), FuzzError>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-        Z: ExecutesInput<E, EM, FaultSequence, State>
-            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-    {
-        let kind = match self.test(fuzzer, executor, state, manager, &mut job)? {
+    ) -> Result<(), FuzzError> {
+        let kind = match self.test(handed, &mut job)? {
             Tested::Stopped => return Ok(()),
-            Tested::GivenUp => return self.give_up(state, &job),
+            Tested::GivenUp => return self.give_up(handed.state, &job),
             Tested::Done(kind) => kind,
         };
         // Known slots change inside LibAFL's evaluation; the journal wants to know which.
-        let unknown = unknown_slots(state, executor.observers().0.to_slice());
-        let unknown_states = unknown_states(state, executor.observers().1.0.states());
-        let judged = fuzzer.evaluate_execution(
-            state,
-            manager,
-            &job.sequence,
-            &*executor.observers(),
-            &kind,
-            true,
-        )?;
-        if let Some(known) = state.metadata_map().get::<KnownSlots>() {
+        let unknown = unknown_slots(handed.state, handed.executor.observers().0.to_slice());
+        let unknown_states = unknown_states(handed.state, handed.executor.observers().1.0.states());
+        let judged = handed.evaluate(&job.sequence, &kind)?;
+        if let Some(known) = handed.state.metadata_map().get::<KnownSlots>() {
             let learned = unknown.into_iter().filter(|s| known.contains(*s as usize));
             self.session.news.slots.extend(learned);
         }
-        if let Some(known) = state.metadata_map().get::<KnownStates>() {
+        if let Some(known) = handed.state.metadata_map().get::<KnownStates>() {
             let learned = unknown_states.into_iter().filter(|s| known.contains(*s));
             self.session.news.states.extend(learned);
         }
-        let run = &executor.observers().1.0;
+        let run = &handed.executor.observers().1.0;
         let failed = judged.0 == ExecuteInputResult::Solution
             || confirm::looks_known(&self.session, run.product(), run.judgement()).is_some();
-        self.settle(executor, state, &job, judged.1, failed)?;
+        self.settle(handed.executor, handed.state, &job, judged.1, failed)?;
         if failed {
-            confirm::owe(&mut self.session, executor, state, &job.why)?;
+            confirm::owe(&mut self.session, handed.executor, handed.state, &job.why)?;
         }
-        self.session.commit(state)?;
-        self.decide(fuzzer, executor, state, manager)?;
-        self.session.publish(state, false)
+        self.session.commit(handed.state)?;
+        self.decide(handed)?;
+        self.session.publish(handed.state, false)
     }
 
     /// Takes the run that has ended, and runs its sequence until it tells something: void runs are repeated, a run over its limit is made once more with twice the
     /// limit, a liveness failure that load may explain is asked once more. All but the last run get their line and their record
     /// here, which says what is to be run next.
-    fn test<E, EM, Z>(
+    fn test<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         &mut self,
-        fuzzer: &mut Z,
-        executor: &mut E,
-        state: &mut State,
-        manager: &mut EM,
+        handed: &mut Handed<'_, E, EM, Z>,
         job: &mut Job,
-    ) -> Result<Tested, FuzzError>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-        Z: ExecutesInput<E, EM, FaultSequence, State>,
-    {
+    ) -> Result<Tested, FuzzError> {
         let session = &mut self.session;
         let limit = session.limits.run;
-        executor.observers_mut().1.0.expect_retest(job.retested);
-        let mut kind = fuzzer.execute_input(state, executor, manager, &job.sequence)?;
+        let mut observers = handed.executor.observers_mut();
+        observers.1.0.expect_retest(job.retested);
+        let mut kind = handed.execute(&job.sequence)?;
         loop {
-            let observers = executor.observers();
+            let observers = handed.executor.observers();
             let run = &observers.1.0;
             if session.stopping() {
-                let mut line = line(session, state, run, job.role);
+                let mut line = line(session, handed.state, run, job.role);
                 line.void = Some(STOPPED);
                 session.run_ended(&line)?;
                 return Ok(Tested::Stopped);
             }
             if given_up(session, run) {
-                let mut line = line(session, state, run, job.role);
+                let mut line = line(session, handed.state, run, job.role);
                 line.void = Some(STOPPED);
                 session.run_ended(&line)?;
                 return Ok(Tested::GivenUp);
@@ -262,13 +216,13 @@ impl FuzzStage {
                 return Ok(Tested::Done(kind));
             };
             let line_seed = job.seed_run();
-            let mut line = line(session, state, run, job.role);
+            let mut line = line(session, handed.state, run, job.role);
             line.why.clone_from(&job.why);
             line.seed_run = line_seed;
             session.run_ended(&line)?;
             job.role = next;
             session.job = Some(job.clone());
-            session.commit(state)?;
+            session.commit(handed.state)?;
             session.job = None;
             session.show_current(CurrentRun {
                 doing: doing(next).into(),
@@ -282,10 +236,7 @@ impl FuzzStage {
             let asked = if job.retested { limit * 2 } else { limit };
             kind = execute(
                 session,
-                fuzzer,
-                executor,
-                state,
-                manager,
+                handed,
                 &job.sequence,
                 asked,
                 job.durable,
@@ -307,17 +258,14 @@ impl FuzzStage {
     }
 
     /// Counts a tested sequence, feeds the queue, makes the run's line and queue entry ready for the record.
-    fn settle<E>(
+    fn settle<E: Cluster>(
         &mut self,
         executor: &E,
         state: &mut State,
         job: &Job,
         kept: Option<CorpusId>,
         failed: bool,
-    ) -> Result<(), FuzzError>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-    {
+    ) -> Result<(), FuzzError> {
         let session = &mut self.session;
         let observers = executor.observers();
         let run = &observers.1.0;
@@ -335,10 +283,7 @@ impl FuzzStage {
             session.counts.spared.by(run.product());
         }
         if plain(record, judgement) {
-            self.judge
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .learn_single_fault(run.product());
+            session.judge().learn_single_fault(run.product());
         }
         // Before anything may be parked: the pick's seed run must still be there.
         if let Some(pick) = &job.pick {
@@ -456,34 +401,23 @@ pub fn line<'a>(
 }
 
 /// One run through LibAFL's observers, judged by the run observer. It has the machine for itself.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "LibAFL's four and the run's four"
-)]
-pub fn execute<E, EM, Z>(
+pub fn execute<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
+    handed: &mut Handed<'_, E, EM, Z>,
     sequence: &FaultSequence,
     limit: Duration,
     durable: bool,
     retest: bool,
-) -> Result<ExitKind, FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+) -> Result<ExitKind, FuzzError> {
     let paused = session.snapshot().wait_while_paused(|| session.stopping());
     session.paused(paused);
-    executor.wait_for_all();
+    handed.executor.wait_for_all();
     session.show_idle();
-    set_options(session, executor.options_mut(), 0, limit, durable);
-    session.giving_up = executor.options_mut().give_up.clone();
+    set_options(session, handed.executor.options_mut(), 0, limit, durable);
+    session.giving_up = handed.executor.options_mut().give_up.clone();
     hook::point("run");
-    executor.observers_mut().1.0.expect_retest(retest);
-    Ok(fuzzer.execute_input(state, executor, manager, sequence)?)
+    handed.executor.observers_mut().1.0.expect_retest(retest);
+    Ok(handed.execute(sequence)?)
 }
 
 pub(super) fn set_options(

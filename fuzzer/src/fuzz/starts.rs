@@ -4,7 +4,7 @@
 //! Called by learning. It draws nothing and decides on no share: that is the scheduler's.
 
 use super::State;
-use super::drive::{Drive, Observers};
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::learn::{MAY_FAIL, learning_run, unusable, words};
 use super::learnt::LearntRoot;
 use super::options::FuzzError;
@@ -13,32 +13,20 @@ use super::snapshot::CurrentRun;
 use super::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
 use crate::search::Bounds;
 use libafl::HasMetadata;
-use libafl::executors::{ExitKind, HasObservers};
-use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
+use libafl::executors::ExitKind;
 use libafl_bolts::ToSlice;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use warren_feedback::{Judge, KnownSlots, KnownStates, coverage::Baseline};
+use warren_feedback::{KnownSlots, KnownStates, coverage::Baseline};
 use warren_model::{FaultSequence, StartState};
 
 /// Fault-free runs from a snapshot: two show what varies. The cold start has all `learning_runs`, which also set the limits.
 const RUNS: usize = 2;
 
 /// What the fault-free run in the observers shows is ordinary from now on.
-pub(super) fn take_in<E>(
-    session: &mut Session,
-    executor: &E,
-    state: &mut State,
-    judge: &Arc<Mutex<Judge>>,
-) where
-    E: HasObservers<Observers = Observers>,
-{
+pub(super) fn take_in<E: Cluster>(session: &mut Session, executor: &E, state: &mut State) {
     let observers = executor.observers();
     let run = &observers.1.0;
-    judge
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .learn_fault_free(run.product());
+    session.judge().learn_fault_free(run.product());
     let new = state
         .metadata_or_insert_with(KnownSlots::new)
         .learn(observers.0.to_slice());
@@ -56,40 +44,26 @@ pub(super) struct Found {
 }
 
 /// Makes the fault-free run in the observers a root of the search.
-pub(super) fn root<E, EM, Z>(
+pub(super) fn root<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &E,
-    state: &mut State,
-    manager: &mut EM,
+    handed: &mut Handed<'_, E, EM, Z>,
     sequence: &FaultSequence,
     found: Found,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutionProcessor<EM, FaultSequence, Observers, State>,
-{
-    let (_, id) = fuzzer.evaluate_execution(
-        state,
-        manager,
-        sequence,
-        &*executor.observers(),
-        &found.kind,
-        true,
-    )?;
+) -> Result<(), FuzzError> {
+    let (_, id) = handed.evaluate(sequence, &found.kind)?;
     let id = id.ok_or_else(|| {
         FuzzError::Learning("a fault-free run was not kept as root of the search".into())
     })?;
-    let observers = executor.observers();
+    let observers = handed.executor.observers();
     let run = &observers.1.0;
     if session.options.strategy.has_queue() {
-        let info = info_of(state, id)?;
-        let shape = shape(session, executor);
-        let drawing = drawing(session, executor, &shape);
+        let info = info_of(handed.state, id)?;
+        let shape = shape(session, handed.executor);
+        let drawing = drawing(session, handed.executor, &shape);
         let stacks = session.fault_free_stacks.clone();
         let id = usize::from(id) as u64;
         add_seed(
-            state,
+            handed.state,
             id,
             run.record(),
             run.trace(),
@@ -111,24 +85,15 @@ where
         run: usize::from(id) as u64,
         baseline: found.baseline,
     });
-    session.redo.queue = Some(take_entry(state, id)?);
-    session.commit_whole(state)
+    session.redo.queue = Some(take_entry(handed.state, id)?);
+    session.commit_whole(handed.state)
 }
 
 /// Fault-free runs from each snapshot that has no root yet. Where snapshots do not work, every run starts cold, and it is said.
-pub(super) fn snapshots<E, EM, Z>(
+pub(super) fn snapshots<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-    judge: &Arc<Mutex<Judge>>,
-) -> Result<(), FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>
-        + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-{
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<(), FuzzError> {
     let wanted = session.options.starts.snapshots;
     while session.learnt.snapshots() < wanted {
         let number = session.learnt.snapshots() + 1;
@@ -139,15 +104,15 @@ where
         });
         let began = Instant::now();
         let limit = session.limits.run;
-        set_options(session, executor.options_mut(), 0, limit, false);
-        let warm = match executor.warm(number) {
+        set_options(session, handed.executor.options_mut(), 0, limit, false);
+        let warm = match handed.executor.warm(number) {
             Ok(warm) => warm,
             Err(_) if session.stopping() => return Ok(()),
             Err(e) => return Err(FuzzError::Cluster(words(&e))),
         };
         let made = began.elapsed().as_millis();
         let usable = match warm {
-            Ok(()) => from_snapshot(session, fuzzer, executor, state, manager, judge, number)?,
+            Ok(()) => from_snapshot(session, handed, number)?,
             Err(why) => Err(why),
         };
         if session.stopping() {
@@ -155,7 +120,7 @@ where
         }
         match usable {
             Ok(found) => {
-                let observers = executor.observers();
+                let observers = handed.executor.observers();
                 session.say(format!(
                     "snapshot {number}/{wanted}: made in {made} ms; a run from it takes {} ms, {} points, {} slots, of which {} vary",
                     observers.1.0.record().times.total,
@@ -164,10 +129,8 @@ where
                     found.baseline.variable,
                 ));
                 let sequence = fault_free(session, number);
-                root(
-                    session, fuzzer, &*executor, state, manager, &sequence, found,
-                )?;
-                session.publish(state, false)?;
+                root(session, handed, &sequence, found)?;
+                session.publish(handed.state, false)?;
             }
             Err(why) if session.options.starts.required => {
                 return Err(FuzzError::Cluster(format!(
@@ -198,19 +161,11 @@ fn fault_free(session: &Session, number: u8) -> FaultSequence {
 }
 
 /// As many usable fault-free runs from a snapshot as show its noise, the last one left in the observers; else why there are not.
-fn from_snapshot<E, EM, Z>(
+fn from_snapshot<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-    judge: &Arc<Mutex<Judge>>,
+    handed: &mut Handed<'_, E, EM, Z>,
     number: u8,
-) -> Result<Result<Found, String>, FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+) -> Result<Result<Found, String>, FuzzError> {
     let sequence = fault_free(session, number);
     let limit = session.limits.run;
     let wanted = RUNS.min(session.options.learning_runs.max(1));
@@ -219,11 +174,11 @@ where
     maps.truncate(wanted - 1);
     let mut failed = 0;
     loop {
-        let made = learning_run(session, fuzzer, executor, state, manager, &sequence, limit)?;
+        let made = learning_run(session, handed, &sequence, limit)?;
         let Some(kind) = made else {
             return Ok(Err(STOPPED.into()));
         };
-        let observers = executor.observers();
+        let observers = handed.executor.observers();
         let run = &observers.1.0;
         let record = run.record();
         if record
@@ -233,13 +188,13 @@ where
         {
             let why = run.product().fallbacks.cold.clone().unwrap_or_default();
             session.learnt.maps = Vec::new();
-            session.commit_whole(state)?;
+            session.commit_whole(handed.state)?;
             return Ok(Err(why));
         }
         match unusable(run.judgement(), record.timed_out) {
             None => {
                 maps.push(observers.0.to_slice().to_vec());
-                take_in(session, executor, state, judge);
+                take_in(session, handed.executor, handed.state);
                 if maps.len() == wanted {
                     session.learnt.maps = Vec::new();
                     let baseline = Baseline::of(&maps);
@@ -253,13 +208,13 @@ where
                 failed += 1;
                 if failed > MAY_FAIL {
                     session.learnt.maps = Vec::new();
-                    session.commit_whole(state)?;
+                    session.commit_whole(handed.state)?;
                     return Ok(Err(wrong));
                 }
             }
         }
         // Before the next run's line.
         session.learnt.maps.clone_from(&maps);
-        session.commit_whole(state)?;
+        session.commit_whole(handed.state)?;
     }
 }

@@ -5,7 +5,8 @@
 //! judges nothing. At `-j 1` each sequence is looked at before the next one is picked.
 
 use super::State;
-use super::drive::{Drive, Observers};
+use super::drive::Drive;
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::options::FuzzError;
 use super::saved::Job;
 use super::session::Session;
@@ -16,8 +17,6 @@ use crate::campaign::state::hook;
 use crate::search::{Origin, Queue};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
-use libafl::executors::HasObservers;
-use libafl::fuzzer::{ExecutesInput, ExecutionProcessor};
 use libafl::state::HasCorpus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -145,19 +144,11 @@ impl FuzzStage {
     ///
     /// # Errors
     /// As the stage itself.
-    pub fn begin<E, EM, Z>(
+    pub fn begin<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         &mut self,
-        fuzzer: &mut Z,
-        executor: &mut E,
-        state: &mut State,
-        manager: &mut EM,
+        handed: &mut Handed<'_, E, EM, Z>,
         job: Job,
-    ) -> Result<(), FuzzError>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-        Z: ExecutesInput<E, EM, FaultSequence, State>
-            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-    {
+    ) -> Result<(), FuzzError> {
         let session = &mut self.session;
         // A retest that Ctrl-C cut off keeps what it was promised.
         let limit = match job.retested {
@@ -181,33 +172,25 @@ impl FuzzStage {
                 RunRole::Fuzz => job.waits.clone(),
                 _ => Vec::new(),
             },
-            prefix: session.prefix_use(state, &job),
+            prefix: session.prefix_use(handed.state, &job),
         };
-        let run = session.start(executor, run, &[])?;
+        let run = session.start(handed.executor, run, &[])?;
         session.under_way.push(UnderWay { run, job });
         if session.under_way.len() < session.slots {
             return Ok(());
         }
-        self.look_at_one(fuzzer, executor, state, manager)
+        self.look_at_one(handed)
     }
 
     /// Waits for the next run that ends, and looks at it: repeats it where it told nothing, evaluates, settles, decides.
     ///
     /// # Errors
     /// As the stage itself.
-    pub fn look_at_one<E, EM, Z>(
+    pub fn look_at_one<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         &mut self,
-        fuzzer: &mut Z,
-        executor: &mut E,
-        state: &mut State,
-        manager: &mut EM,
-    ) -> Result<(), FuzzError>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-        Z: ExecutesInput<E, EM, FaultSequence, State>
-            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-    {
-        let Some(ended) = executor.next_ended() else {
+        handed: &mut Handed<'_, E, EM, Z>,
+    ) -> Result<(), FuzzError> {
+        let Some(ended) = handed.executor.next_ended() else {
             return Ok(());
         };
         let session = &mut self.session;
@@ -216,28 +199,20 @@ impl FuzzStage {
         };
         let UnderWay { run, job } = session.under_way.remove(at);
         session.ended(run);
-        session.set_seed_run(state, &job);
-        self.look_at(fuzzer, executor, state, manager, job)
+        session.set_seed_run(handed.state, &job);
+        self.look_at(handed, job)
     }
 
     /// Looks at all that are under way.
     ///
     /// # Errors
     /// As the stage itself.
-    pub fn look_at_all<E, EM, Z>(
+    pub fn look_at_all<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         &mut self,
-        fuzzer: &mut Z,
-        executor: &mut E,
-        state: &mut State,
-        manager: &mut EM,
-    ) -> Result<(), FuzzError>
-    where
-        E: HasObservers<Observers = Observers> + Drive,
-        Z: ExecutesInput<E, EM, FaultSequence, State>
-            + ExecutionProcessor<EM, FaultSequence, Observers, State>,
-    {
+        handed: &mut Handed<'_, E, EM, Z>,
+    ) -> Result<(), FuzzError> {
         while !self.session.under_way.is_empty() {
-            self.look_at_one(fuzzer, executor, state, manager)?;
+            self.look_at_one(handed)?;
         }
         Ok(())
     }

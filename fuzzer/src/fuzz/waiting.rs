@@ -3,8 +3,8 @@
 //! Called by `side_by_side` once in a campaign. Its runs are learning runs that teach nothing ordinary: their faults are no part of a fault-free
 //! life. It refuses to settle anything: whether clusters bear each other is asked there.
 
-use super::State;
-use super::drive::{Drive, Observers};
+use super::drive::Drive;
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::kept::{drawing, shape};
 use super::learn::{learning_run, unusable};
 use super::options::FuzzError;
@@ -13,8 +13,6 @@ use super::snapshot::CurrentRun;
 use crate::campaign::StoredRun;
 use crate::search::children::CutForm;
 use crate::search::{Drawing, XoRand};
-use libafl::executors::HasObservers;
-use libafl::fuzzer::ExecutesInput;
 use std::time::Instant;
 use warren_model::{
     At, ClusterState, CrashStyle, Fault, FaultAt, FaultSequence, NodeName, RunRecord, StartState,
@@ -44,21 +42,14 @@ impl Busy {
 ///
 /// # Errors
 /// The cluster cannot be run; I/O.
-pub(super) fn slots<E, EM, Z>(
+pub(super) fn slots<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
-    fuzzer: &mut Z,
-    executor: &mut E,
-    state: &mut State,
-    manager: &mut EM,
-) -> Result<Option<usize>, FuzzError>
-where
-    E: HasObservers<Observers = Observers> + Drive,
-    Z: ExecutesInput<E, EM, FaultSequence, State>,
-{
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<Option<usize>, FuzzError> {
     let began = session.learning_so_far();
     let since = Instant::now();
     let (mut busy, mut measured) = (Busy::default(), 0);
-    let sequences = sequences(session, executor)?;
+    let sequences = sequences(session, handed.executor)?;
     let all = sequences.len();
     for (n, sequence) in sequences.iter().enumerate() {
         if session.stopping() {
@@ -71,11 +62,11 @@ where
             ..CurrentRun::default()
         });
         let limit = session.limits.run;
-        let made = learning_run(session, fuzzer, executor, state, manager, sequence, limit)?;
+        let made = learning_run(session, handed, sequence, limit)?;
         if made.is_none() {
             return Ok(None);
         }
-        let run = &executor.observers().1.0;
+        let run = &handed.executor.observers().1.0;
         let record = run.record();
         match unusable(run.judgement(), record.timed_out) {
             // The search tests the like of it, and tells it.
@@ -87,7 +78,7 @@ where
             }
         }
         session.learning = began + since.elapsed();
-        session.commit_whole(state)?;
+        session.commit_whole(handed.state)?;
     }
     let mut what = format!("{measured} runs with plain faults take");
     if measured == 0 {
