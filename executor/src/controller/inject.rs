@@ -1,7 +1,6 @@
 //! A fault from its claim to its end: resolved, asked of the constraints, carried out, done in order. Pure.
 
 use super::resolve::{Begin, aimed, released_by};
-use super::wait::asked_n;
 use super::{Action, Controller, Done, Release, SeenPoint};
 use warren_model::constraints::OpenCut;
 use warren_model::{At, ClusterState, CrashStyle, Fault, FaultAt, NodeName};
@@ -55,7 +54,7 @@ impl Controller {
         self.giving_up = None;
         let asked = &self.faults[fault];
         // The event's n counts its own stack; a pattern counts its arrivals apart.
-        let drift = match (asked_n(&asked.at), &at) {
+        let drift = match (asked.at.occurrence(), &at) {
             (Some(n), Some(s)) if s.arrival != n => Some((n, s.arrival)),
             _ => None,
         };

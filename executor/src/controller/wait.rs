@@ -73,7 +73,10 @@ impl Controller {
             let detail = format!("no event for {} ms", quiet / 1_000_000);
             return self.give_up("silence", detail, nearest, out);
         }
-        let n = self.faults.get(self.current).and_then(|f| asked_n(&f.at));
+        let n = self
+            .faults
+            .get(self.current)
+            .and_then(|f| f.at.occurrence());
         if n.is_some_and(|n| n > 1) {
             self.drift(&w.entries, now, out);
         }
@@ -158,15 +161,6 @@ impl Controller {
         if let Some(g) = self.giving_up.take() {
             self.skip_rest(g.reason, g.detail, g.arrivals, out);
         }
-    }
-}
-
-/// The occurrence a fault waits for; none for one that waits for no point.
-pub(super) fn asked_n(at: &At) -> Option<u32> {
-    match at {
-        At::Exact(p) => Some(p.n),
-        At::Pattern(p) => Some(p.n),
-        At::AtOnce | At::Joined(_) | At::After(_) => None,
     }
 }
 

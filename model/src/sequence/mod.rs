@@ -245,6 +245,16 @@ impl At {
             At::AtOnce | At::Joined(_) | At::After(_) => Phase::Test,
         }
     }
+
+    /// The occurrence it waits for, counted from 1; none where it waits for no point.
+    #[must_use]
+    pub fn occurrence(&self) -> Option<u32> {
+        match self {
+            At::Exact(p) => Some(p.n),
+            At::Pattern(p) => Some(p.n),
+            At::AtOnce | At::Joined(_) | At::After(_) => None,
+        }
+    }
 }
 
 impl FaultAt {
