@@ -17,7 +17,7 @@ use crate::campaign::RunRole;
 use crate::campaign::state::hook;
 use libafl_bolts::ToSlice;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use warren_feedback::coverage::slots_set;
 use warren_model::{
@@ -27,6 +27,9 @@ use warren_model::{
 
 /// Fault-free runs that must all stay undisturbed for `auto`.
 const AUTO_RUNS: usize = 20;
+/// An operation that comes to nothing sooner was not waited for in vain: the system answered something, or the workload calls what it saw unknown,
+/// as HDFS' does where a reader is ahead of the writer. ns.
+const IN_VAIN: u64 = 1_000_000_000;
 
 /// What so many at once came to so far. Times in ms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -235,8 +238,8 @@ fn fault_free(session: &Session, n: usize) -> FaultSequence {
     }
 }
 
-/// What a fault-free run shows that only the machine's load explains: an end by itself, a lost session, a new leader, whether a client
-/// or the nodes' own points of role `lead` tell it (where the target names one).
+/// What a fault-free run shows that only the machine's load explains: an end by itself, a lost session, an operation that was waited for in vain, a new
+/// leader, whether a client or the nodes' own points of role `lead` tell it (where the target names one).
 fn disturbed(product: &RunProduct, lead: &str) -> Option<String> {
     if let Some(exit) = product.record.exits.first() {
         return Some(format!("{} ended by itself", exit.node));
@@ -251,16 +254,28 @@ fn disturbed(product: &RunProduct, lead: &str) -> Option<String> {
             }
         )
     };
+    let mut invoked = BTreeMap::new();
     let lost = product
         .history
         .iter()
         .skip_while(test)
         .find_map(|e| match e {
             HistoryEvent::Move { client, .. } => Some(format!("{client} lost its server")),
-            HistoryEvent::Done(done) if done.outcome == Outcome::Unknown => Some(format!(
-                "an operation had no answer ({})",
-                done.error.as_deref().unwrap_or("no error")
-            )),
+            HistoryEvent::Invoke(op) => {
+                invoked.insert(op.id, op.t_ns);
+                None
+            }
+            HistoryEvent::Done(done) if done.outcome == Outcome::Unknown => {
+                let waited = done.t_ns.saturating_sub(*invoked.get(&done.id)?);
+                let error = done.error.as_deref().and_then(|e| e.lines().next());
+                (waited >= IN_VAIN).then(|| {
+                    format!(
+                        "an operation waited {} ms in vain ({})",
+                        waited / 1_000_000,
+                        error.unwrap_or("no error")
+                    )
+                })
+            }
             _ => None,
         });
     if lost.is_some() {
@@ -288,20 +303,32 @@ fn led(trace: &Trace, lead: &str) -> BTreeSet<u16> {
 mod tests {
     use super::*;
     use crate::search::sim::Sim;
-    use warren_model::history::OpDone;
+    use warren_model::history::{OpDone, OpInvoke};
 
     #[test]
     fn what_disturbs_a_fault_free_run() {
-        let done = |outcome| {
+        let invoked = HistoryEvent::Invoke(OpInvoke {
+            id: 1,
+            client: "c1".into(),
+            session: "s".into(),
+            server: None,
+            op: "read".into(),
+            key: Some("k".into()),
+            value: None,
+            expect: None,
+            retry_of: None,
+            t_ns: 5_000_000_000,
+        });
+        let done = |outcome, ms: u64| {
             HistoryEvent::Done(OpDone {
                 id: 1,
-                t_ns: 0,
+                t_ns: 5_000_000_000 + ms * 1_000_000,
                 outcome,
                 value: None,
                 version: None,
                 zxid: None,
                 mzxid: None,
-                error: Some("ConnectionLoss".into()),
+                error: Some("ConnectionLoss\n\tat a.B.c(B.java:3)".into()),
             })
         };
         let leader = |epoch: &str, durable| Observation::Leader {
@@ -329,14 +356,21 @@ mod tests {
             };
             disturbed(&product, "leader")
         };
-        assert_eq!(of(vec![done(Outcome::Ok)], vec![leader("1", false)]), None);
+        let asked = |outcome, ms| vec![invoked.clone(), done(outcome, ms)];
+        let calm = of(asked(Outcome::Ok, 4000), vec![leader("1", false)]);
+        assert_eq!(calm, None);
         // The restart of all nodes for durability elects anew.
         let restarted = vec![leader("1", false), leader("2", true)];
-        assert_eq!(of(vec![done(Outcome::Failed)], restarted), None);
+        assert_eq!(of(asked(Outcome::Failed, 4000), restarted), None);
         let two = of(vec![], vec![leader("1", false), leader("2", false)]);
         assert_eq!(two.as_deref(), Some("the leader changed"));
-        let lost = of(vec![done(Outcome::Unknown)], vec![]);
-        assert!(lost.is_some_and(|l| l.contains("ConnectionLoss")));
+        // What nobody waited for says nothing of the machine.
+        assert_eq!(of(asked(Outcome::Unknown, 999), vec![]), None);
+        let lost = of(asked(Outcome::Unknown, 1000), vec![]);
+        let waited = "an operation waited 1000 ms in vain (ConnectionLoss)";
+        assert_eq!(lost.as_deref(), Some(waited));
+        // It was asked before GO.
+        assert_eq!(of(vec![done(Outcome::Unknown, 1000)], vec![]), None);
         let moved = HistoryEvent::Move {
             client: "c1".into(),
             session: "s".into(),
