@@ -1,18 +1,32 @@
 //! Slots side by side (`-j`) on the live canary: one search over two clusters at once, on the best level and without snapshots.
 
+use nix::sys::signal::Signal;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
-use warren_tests::{cluster, levels, ran_on, run, warren};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use warren_tests::{
+    cluster, descendants, eventually, kill, levels, namespaces_of, nothing_is_left, ran_on, run,
+    warren,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// The lines of fuzzed runs; of a campaign that goes on the last line may be half written.
+fn fuzzed(root: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(root.join("runs.jsonl")).unwrap_or_default();
+    text.lines()
+        .filter_map(|l| serde_json::from_str::<Value>(l).ok())
+        .filter(|l| l["role"] != "learning")
+        .collect()
+}
+
 /// The sequences that were tested, by what the strategy picked: seed run, why, kinds.
 fn tested(root: &Path) -> Vec<String> {
-    let text = fs::read_to_string(root.join("runs.jsonl")).unwrap();
-    text.lines()
-        .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap())
+    fuzzed(root)
+        .iter()
         .filter(|l| l["role"] == "fuzz")
         .map(|l| format!("{} {}", l["run"], l["kinds"]))
         .collect()
@@ -47,4 +61,62 @@ fn two_clusters_at_once_are_one_campaign() {
     assert_eq!(all.len(), 10, "{}", again.text());
     let distinct: BTreeSet<&String> = all.iter().collect();
     assert_eq!(distinct.len(), 10, "a run has one number: {all:?}");
+}
+
+/// The process that holds a cluster is killed: its run is void and its sequence is made again, in a slot of its own; the one beside it goes on.
+#[test]
+fn a_cluster_that_is_killed_costs_no_more_than_its_run() {
+    let _one = cluster();
+    let Some(level) = levels().first().copied() else {
+        eprintln!("SKIPPED slots: no level works here");
+        return;
+    };
+    ran_on(level, "SIGKILL of a slot");
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out").display().to_string();
+    let root = dir.path().join("out/default");
+    let mut args = vec!["fuzz", "canary", "-o", &out, "-s", "5", "-j", "2"];
+    args.extend(["-E", "8", "--no-ui", "--snapshot", "off"]);
+    let mut campaign = warren(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("it fuzzes", 4 * MINUTE, || !fuzzed(&root).is_empty());
+    let is_void = |l: &&Value| !l["void"].is_null();
+    let (mut deployed, mut namespaces) = (Vec::new(), BTreeSet::new());
+    let mut killed: Option<Instant> = None;
+    // A run that is over at that very moment is not void: then another one is killed.
+    eventually("a run is void", MINUTE, || {
+        if killed.is_none_or(|k| k.elapsed() > Duration::from_secs(15)) {
+            deployed = descendants(campaign.id());
+            namespaces = namespaces_of(&deployed);
+            let init = deployed.iter().find(|p| {
+                let below = descendants(p.pid);
+                let jvms = below.iter().filter(|b| b.command.contains("/java "));
+                let holds = !below.iter().any(|b| b.command.contains("__slot-init"));
+                p.command.contains("__slot-init") && holds && jvms.count() >= 3
+            });
+            if let Some(init) = init {
+                kill(init.pid, Signal::SIGKILL);
+                killed = Some(Instant::now());
+            }
+        }
+        fuzzed(&root).iter().any(|l| is_void(&l))
+    });
+    assert!(campaign.wait().unwrap().success());
+    let lines = fuzzed(&root);
+    let void: Vec<&Value> = lines.iter().filter(is_void).collect();
+    assert_eq!(
+        lines.len() - void.len(),
+        8,
+        "each sequence was tested: {lines:#?}"
+    );
+    for v in void {
+        let again = lines.iter().find(|l| {
+            l["void"].is_null() && l["kinds"] == v["kinds"] && l["run"].as_u64() > v["run"].as_u64()
+        });
+        assert!(again.is_some(), "{v} was not made again: {lines:#?}");
+    }
+    nothing_is_left(&deployed, &namespaces);
 }
