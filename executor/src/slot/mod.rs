@@ -56,7 +56,7 @@ pub use levels::{LevelReport, best_level, detect_levels};
 pub use process::{AtDump, Process};
 pub use still::CLOCK_IMAGE;
 pub use traffic::{Counted, Traffic};
-pub use trial::try_snapshot;
+pub use trial::{Tried, try_snapshot};
 pub use types::{
     Cut, CutRules, Exit, Healed, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,
 };

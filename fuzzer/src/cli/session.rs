@@ -175,7 +175,7 @@ impl Session {
         if found.private {
             return Ok(found);
         }
-        match try_snapshot(&self.exe, &found.argv) {
+        match try_snapshot(&self.exe, &found.argv, Some(&self.prepared.jdk().home)) {
             Ok(_) => Ok(found),
             Err(why) => {
                 say(&format!(

@@ -15,7 +15,7 @@ use warren_executor::run::Memory;
 use warren_executor::setup::jdk::{
     self, Candidate, Choice, JavaRange, Jdk, OFFERED, choose, to_fetch,
 };
-use warren_executor::setup::{cache, criu};
+use warren_executor::setup::{SetupError, cache, criu};
 use warren_executor::slot::{Level, LevelReport, detect_levels, try_snapshot};
 use warren_executor::target::{list_targets, load_target};
 
@@ -28,12 +28,17 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
         .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
     let levels = detect_levels(&exe);
     let mut checks = isolation(&levels);
-    let java = java(args.setup.java.as_deref(), args.setup.targets.as_deref());
+    let found = cache::dir().and_then(|cache| jdk::all(args.setup.java.as_deref(), &cache));
+    let java = java(&found, args.setup.targets.as_deref());
     let able = levels.iter().any(|l| l.ok) && java[0].state == State::Ok;
     checks.extend(java);
     checks.push(maven());
     checks.push(cache_folder());
-    checks.push(snapshots(&exe, &levels));
+    checks.push(snapshots(
+        &exe,
+        &levels,
+        found.as_deref().unwrap_or_default(),
+    ));
     checks.push(targets(args.setup.targets.as_deref()));
     checks.push(memory(Memory::now()));
     checks.push(tmpfs());
@@ -111,9 +116,8 @@ fn isolation(levels: &[LevelReport]) -> Vec<Check> {
 }
 
 /// The JDK that runs most targets and compiles their programs; then the targets that run on another one.
-fn java(named: Option<&Path>, folder: Option<&Path>) -> Vec<Check> {
-    let all = cache::dir().and_then(|cache| jdk::all(named, &cache));
-    let all = match all {
+fn java(found: &Result<Vec<Candidate>, SetupError>, folder: Option<&Path>) -> Vec<Check> {
+    let all = match found {
         Ok(all) => all,
         Err(e) => return vec![Check::missing("JDK", e.to_string(), "no target can run")],
     };
@@ -124,7 +128,7 @@ fn java(named: Option<&Path>, folder: Option<&Path>) -> Vec<Check> {
             Some((t.name, target.java))
         })
         .collect();
-    jdks(&all, &needs)
+    jdks(all, &needs)
 }
 
 fn jdks(all: &[Candidate], needs: &[(String, JavaRange)]) -> Vec<Check> {
@@ -189,8 +193,8 @@ fn maven() -> Check {
     }
 }
 
-/// Whether runs can start from snapshots. Fetches nothing: the first `fuzz` does.
-fn snapshots(exe: &Path, levels: &[LevelReport]) -> Check {
+/// Whether runs can start from snapshots, tried with a JVM where one of these JDKs can be restored. Fetches nothing: the first `fuzz` does.
+fn snapshots(exe: &Path, levels: &[LevelReport], jdks: &[Candidate]) -> Check {
     let cold = |found: String, follows: &str| {
         Check::missing(
             "snapshots",
@@ -201,31 +205,51 @@ fn snapshots(exe: &Path, levels: &[LevelReport]) -> Check {
     if !levels.iter().any(|l| l.level == Level::Root && l.ok) {
         return cold("isolation level 1 does not work".into(), "run as root");
     }
-    let found = cache::dir().and_then(|dir| criu::find(&dir));
-    match found {
-        Err(e) => cold(e.to_string(), "see the line of the cache"),
-        Ok(None) => cold(
-            "no CRIU of version 4.2 or later on PATH or in the cache".into(),
-            "`warren fuzz` fetches it as Debian packages where it can; else install it",
-        ),
-        Ok(Some(found)) => {
-            let whose = if found.private { ", our own copy" } else { "" };
-            match try_snapshot(exe, &found.argv) {
-                Ok(took) => Check::ok(
+    let found = cache::dir().and_then(|dir| Ok((criu::find(&dir)?, criu::own(&dir)?)));
+    let (first, own) = match found {
+        Err(e) => return cold(e.to_string(), "see the line of the cache"),
+        Ok((None, _)) => {
+            return cold(
+                "no CRIU of version 4.2 or later on PATH or in the cache".into(),
+                "`warren fuzz` fetches it as Debian packages where it can; else install it",
+            );
+        }
+        Ok((Some(first), own)) => (first, own),
+    };
+    let restorable = jdks.iter().find(|c| c.jdk.not_restorable().is_none());
+    let home = restorable.map(|c| c.jdk.home.as_path());
+    let mut wrong = Vec::new();
+    // As a start does: the system's where it works, else our own.
+    let own = own.filter(|own| *own != first);
+    for criu in [Some(&first), own.as_ref()].into_iter().flatten() {
+        let whose = match criu.private {
+            true => "our own copy".to_owned(),
+            false => criu.argv.concat(),
+        };
+        match try_snapshot(exe, &criu.argv, home) {
+            Ok(tried) => {
+                let what = if tried.a_jvm { "JVM" } else { "process" };
+                let check = Check::ok(
                     "snapshots",
                     format!(
-                        "CRIU {}{whose}: a process was dumped, and restored in {} ms",
-                        found.version,
-                        took.as_millis()
+                        "CRIU {}, {whose}: a {what} was dumped, and restored in {} ms",
+                        criu.version,
+                        tried.restore.as_millis()
                     ),
-                ),
-                Err(why) => cold(
-                    format!("CRIU {}{whose}: {why}", found.version),
-                    "the words of CRIU say what this kernel lacks",
-                ),
+                );
+                return match wrong.is_empty() {
+                    true => check,
+                    false => check.but(wrong.join("; ")),
+                };
             }
+            Err(why) => wrong.push(format!("CRIU {}, {whose}: {why}", criu.version)),
         }
     }
+    let follows = match first.private || own.is_some() {
+        true => "the words of CRIU say what this kernel lacks",
+        false => "`warren fuzz` fetches another one as Debian packages where it can",
+    };
+    cold(wrong.join("; "), follows)
 }
 
 fn cache_folder() -> Check {

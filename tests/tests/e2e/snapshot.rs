@@ -1,6 +1,7 @@
 //! Runs from snapshots of the live canary: a campaign that mostly starts from them, and the same sequence from a snapshot and cold.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use warren_tests::{Ran, cluster, levels, ran_on, run, warren};
 
@@ -135,4 +136,40 @@ fn children_of_one_run_begin_where_it_was_dumped_after_its_faults() {
     assert!(begun + told >= 3 || left_alone, "{}", shared.text());
     let whole = run(warren(&["replay", &entry]), 2 * MINUTE);
     assert!(!whole.out.contains("was dumped"), "{}", whole.text());
+}
+
+/// A CRIU of the system that starts and dumps nothing is passed over: our own is taken, and a campaign says so as the doctor does.
+#[test]
+fn a_criu_of_the_system_that_dumps_nothing_is_passed_over() {
+    let _one = cluster();
+    if !levels().contains(&1) {
+        eprintln!("SKIPPED snapshots: level 1 does not work here");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let text = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Version: 9.9' && exit 0\nexit 1\n";
+    fs::write(bin.join("criu"), text).unwrap();
+    fs::set_permissions(bin.join("criu"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let with = |args: &[&str], limit| {
+        let mut warren = warren(args);
+        warren.env("PATH", format!("{}:{path}", bin.display()));
+        run(warren, limit).expect_code(0)
+    };
+    let out = dir.path().join("out").display().to_string();
+    let mut args = vec!["fuzz", "canary", "-o", &out, "-E", "1", "--no-ui"];
+    args.extend(["--snapshot", "require"]);
+    let ran = with(&args, 4 * MINUTE);
+    let passed_over = format!("{}/criu does not work here: ", bin.display());
+    assert!(ran.err.contains(&passed_over), "{}", ran.text());
+    let told = with(&["doctor"], MINUTE);
+    let (_, line) = told.out.split_once("ok      snapshots ").unwrap();
+    assert!(
+        line.contains(", our own copy: a JVM was dumped, and restored in ")
+            && line.contains(&format!("-> CRIU 9.9, {}/criu: ", bin.display())),
+        "{}",
+        told.text()
+    );
 }

@@ -86,7 +86,10 @@ fn on_path() -> Result<Vec<Criu>, SetupError> {
 }
 
 /// The newest copy in the cache that still works. One that does not is as none: it is made again.
-fn own(cache: &Path) -> Result<Option<Criu>, SetupError> {
+///
+/// # Errors
+/// [`SetupError::Ended`].
+pub fn own(cache: &Path) -> Result<Option<Criu>, SetupError> {
     let suffix = format!("-{}", env::consts::ARCH);
     let mut found: Vec<(Vec<u32>, PathBuf)> = fs::read_dir(cache.join("criu"))
         .into_iter()
