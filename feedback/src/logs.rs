@@ -58,14 +58,26 @@ pub fn lines(log: &str) -> impl Iterator<Item = (usize, &str)> {
 #[must_use]
 pub fn template(line: &str, nodes: &[NodeName]) -> Option<String> {
     let text = line.trim();
-    let frame = text.starts_with("at ") || (text.starts_with("...") && text.ends_with("more"));
-    if text.is_empty() || frame {
+    let more = text.starts_with("...") && text.ends_with("more");
+    if text.is_empty() || text.starts_with("at ") || more || is_bare_frame(text) {
         return None;
     }
     // Cut generously first: normalising a megabyte line is not worth its template.
     let head: String = text.chars().take(4 * TEMPLATE_CHARS).collect();
     let normal = normalise_paths(&head, nodes);
     Some(normal.chars().take(TEMPLATE_CHARS).collect())
+}
+
+/// A frame as systems print it that dump their own threads: `java.base@17.0.15/java.lang.Class.isArray(Native Method)`.
+fn is_bare_frame(text: &str) -> bool {
+    let Some((method, place)) = text.split_once('(') else {
+        return false;
+    };
+    let named = method.contains('.') && !method.contains(char::is_whitespace);
+    let place = place.strip_suffix(')');
+    named
+        && place
+            .is_some_and(|p| p == "Native Method" || p == "Unknown Source" || p.contains(".java"))
 }
 
 fn hash(template: &str) -> u64 {
@@ -154,13 +166,19 @@ mod tests {
             "",
             "\tat org.example.Foo.bar(Foo.java:7)",
             "\t... 12 more",
+            "    java.base@17.0.15/java.lang.Class.isArray(Native Method)",
+            "    org.example.Foo.bar(Foo.java:7)",
             "WARN heartbeat late",
             "ERROR cannot follow 7",
             "ERROR cannot follow 9",
+            "see org.example.Foo(Foo.java)",
         ]);
         assert_eq!(
             known.novelties(&run, &ignore),
-            ["zk1: ERROR cannot follow 7"]
+            [
+                "zk1: ERROR cannot follow 7",
+                "zk1: see org.example.Foo(Foo.java)"
+            ]
         );
         known.learn(&run);
         assert!(known.novelties(&run, &ignore).is_empty());
