@@ -58,7 +58,9 @@ pub fn lines(log: &str) -> impl Iterator<Item = (usize, &str)> {
 #[must_use]
 pub fn template(line: &str, nodes: &[NodeName]) -> Option<String> {
     let text = line.trim();
-    let more = text.starts_with("...") && text.ends_with("more");
+    // The second is logback's.
+    let more = text.starts_with("...")
+        && (text.ends_with("more") || text.ends_with("common frames omitted"));
     if text.is_empty() || text.starts_with("at ") || more || is_bare_frame(text) {
         return None;
     }
@@ -166,6 +168,7 @@ mod tests {
             "",
             "\tat org.example.Foo.bar(Foo.java:7)",
             "\t... 12 more",
+            "\t... 5 common frames omitted",
             "    java.base@17.0.15/java.lang.Class.isArray(Native Method)",
             "    org.example.Foo.bar(Foo.java:7)",
             "WARN heartbeat late",

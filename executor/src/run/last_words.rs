@@ -25,9 +25,11 @@ fn is_frame(line: &str) -> bool {
         return false;
     }
     let frame = said.strip_prefix("at ").is_some_and(|f| f.contains('('));
-    let more = said
-        .strip_prefix("... ")
-        .and_then(|m| m.strip_suffix(" more"));
+    // The second is logback's.
+    let more = said.strip_prefix("... ").and_then(|m| {
+        m.strip_suffix(" more")
+            .or_else(|| m.strip_suffix(" common frames omitted"))
+    });
     frame || more.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
 }
 
@@ -46,6 +48,11 @@ mod tests {
                 "java.lang.RuntimeException: cannot make it\nCaused by: java.lang.NoSuchMethodError: d",
             ),
             (trace, 1, "Caused by: java.lang.NoSuchMethodError: d"),
+            (
+                "Caused by: x\n\t... 5 common frames omitted\n",
+                1,
+                "Caused by: x",
+            ),
             ("one\n\ntwo\n  three\n", 2, "two\n  three"),
             // Words of a sentence, not a frame.
             (

@@ -78,7 +78,8 @@ pub fn try_snapshot(
 fn registry(java_home: &Path) -> Option<Vec<String>> {
     let program = java_home.join("bin/rmiregistry");
     let program = program.is_file().then_some(program)?;
-    let flags = ["-J-XX:+UseSerialGC", "-J-Xmx16m", "-J-Xshare:auto"];
+    // Without the file of performance data in /tmp, which another JVM that starts meanwhile would take away as a dead one's.
+    let flags = ["-J-XX:+UseSerialGC", "-J-Xmx16m", "-J-XX:-UsePerfData"];
     let argv = [program.to_str()?].into_iter().chain(flags);
     Some(argv.map(String::from).chain([PORT.to_string()]).collect())
 }

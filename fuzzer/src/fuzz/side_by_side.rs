@@ -244,40 +244,7 @@ fn disturbed(product: &RunProduct, lead: &str) -> Option<String> {
     if let Some(exit) = product.record.exits.first() {
         return Some(format!("{} ended by itself", exit.node));
     }
-    // What came before the snapshot that the run began from is no news.
-    let test = |e: &&HistoryEvent| {
-        !matches!(
-            e,
-            HistoryEvent::Phase {
-                phase: Phase::Test,
-                ..
-            }
-        )
-    };
-    let mut invoked = BTreeMap::new();
-    let lost = product
-        .history
-        .iter()
-        .skip_while(test)
-        .find_map(|e| match e {
-            HistoryEvent::Move { client, .. } => Some(format!("{client} lost its server")),
-            HistoryEvent::Invoke(op) => {
-                invoked.insert(op.id, op.t_ns);
-                None
-            }
-            HistoryEvent::Done(done) if done.outcome == Outcome::Unknown => {
-                let waited = done.t_ns.saturating_sub(*invoked.get(&done.id)?);
-                let error = done.error.as_deref().and_then(|e| e.lines().next());
-                (waited >= IN_VAIN).then(|| {
-                    format!(
-                        "an operation waited {} ms in vain ({})",
-                        waited / 1_000_000,
-                        error.unwrap_or("no error")
-                    )
-                })
-            }
-            _ => None,
-        });
+    let lost = lost(&product.history);
     if lost.is_some() {
         return lost;
     }
@@ -291,6 +258,49 @@ fn disturbed(product: &RunProduct, lead: &str) -> Option<String> {
         .collect();
     (epochs.len() > 1 || led(&product.trace, lead).len() > 1)
         .then(|| "the leader changed".to_owned())
+}
+
+/// The first client that lost its server or its session, or waited in vain, from GO on: what came before the snapshot that the run began from is no news.
+fn lost(history: &[HistoryEvent]) -> Option<String> {
+    let mut phase = Phase::Setup;
+    let mut tested = false;
+    let mut invoked = BTreeMap::new();
+    let mut opened = BTreeSet::new();
+    history.iter().find_map(|e| match e {
+        HistoryEvent::Phase { phase: next, .. } => {
+            phase = *next;
+            tested |= phase == Phase::Test;
+            None
+        }
+        // After the test clients are cut off that still wait.
+        HistoryEvent::Open { client, .. } => {
+            let again = !opened.insert(client) && phase == Phase::Test;
+            again.then(|| format!("{client} lost its session"))
+        }
+        _ if !tested => None,
+        HistoryEvent::Move { client, .. } => Some(format!("{client} lost its server")),
+        HistoryEvent::Close {
+            client,
+            outcome: Some(how),
+            ..
+        } if how == "expired" => Some(format!("{client} lost its session")),
+        HistoryEvent::Invoke(op) => {
+            invoked.insert(op.id, op.t_ns);
+            None
+        }
+        HistoryEvent::Done(done) if done.outcome == Outcome::Unknown => {
+            let waited = done.t_ns.saturating_sub(*invoked.get(&done.id)?);
+            let error = done.error.as_deref().and_then(|e| e.lines().next());
+            (waited >= IN_VAIN).then(|| {
+                format!(
+                    "an operation waited {} ms in vain ({})",
+                    waited / 1_000_000,
+                    error.unwrap_or("no error")
+                )
+            })
+        }
+        _ => None,
+    })
 }
 
 /// Nodes that led while the test went on.
@@ -378,6 +388,28 @@ mod tests {
             t_ns: 1,
         };
         assert!(of(vec![moved], vec![]).is_some_and(|l| l.contains("c1")));
+        let open = |client: &str| HistoryEvent::Open {
+            client: client.into(),
+            session: "s".into(),
+            server: None,
+            t_ns: 1,
+        };
+        let closed = |how: Option<&str>| HistoryEvent::Close {
+            client: "c1".into(),
+            session: "s".into(),
+            t_ns: 1,
+            outcome: how.map(str::to_owned),
+        };
+        let healed = HistoryEvent::Phase {
+            phase: Phase::Heal,
+            t_ns: 1,
+        };
+        // A client of the steps or a prober comes for the first time; one that is closed on purpose lost nothing.
+        assert_eq!(of(vec![open("steps"), closed(None)], vec![]), None);
+        assert_eq!(of(vec![open("c"), healed, open("c")], vec![]), None);
+        for lost in [vec![closed(Some("expired"))], vec![open("c1"), open("c1")]] {
+            assert_eq!(of(lost, vec![]).as_deref(), Some("c1 lost its session"));
+        }
     }
 
     #[test]
