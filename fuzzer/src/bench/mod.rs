@@ -2,8 +2,10 @@
 //!
 //! Pairs of fault-free runs (without and with the agent, interleaved), runs restored from a snapshot, then two short campaigns of the
 //! strategy in scratch folders, cold and with snapshots, whose runs.jsonl give the fault tests. [`figures`] makes the figures; nothing is estimated.
+//! What slots side by side bring is a bench of its own, [`slots`].
 
 pub mod figures;
+pub mod slots;
 
 use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
@@ -30,6 +32,9 @@ const TRIES: usize = 3;
 /// # Errors
 /// Exit 1 when a run could not be made; Ctrl-C ends with what was measured so far and says so.
 pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
+    if !args.slots.is_empty() {
+        return slots::run(args, &args.slots);
+    }
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let session = Session::open(load(&args.target, &args.setup)?, &args.setup)?;

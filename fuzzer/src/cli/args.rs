@@ -5,6 +5,7 @@
 
 mod fuzz;
 
+use crate::bench::slots::Arm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use fuzz::FuzzArgs;
 use std::path::PathBuf;
@@ -313,7 +314,22 @@ pub struct BenchArgs {
     /// Pairs of runs with and without the agent
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub runs: u64,
-    /// Print one JSON object instead of the table
+    /// Measure instead how many sequences an hour a campaign tests with so many slots (-j of fuzz), a campaign each: numbers or auto; 2/cold has no
+    /// snapshots, 2/whole no prefix snapshots
+    #[arg(
+        long,
+        value_name = "A,B,...",
+        value_delimiter = ',',
+        conflicts_with = "runs"
+    )]
+    pub slots: Vec<Arm>,
+    /// Of each such campaign: seconds of fuzzing
+    #[arg(long, value_name = "S", default_value_t = 150, requires = "slots", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: u64,
+    /// Keep these campaigns here, with table and plot (default: a scratch folder)
+    #[arg(short = 'o', value_name = "DIR", requires = "slots")]
+    pub out: Option<PathBuf>,
+    /// Print JSON instead of the table
     #[arg(long)]
     pub json: bool,
     /// Seed of the strategy and the workload
@@ -321,6 +337,9 @@ pub struct BenchArgs {
     pub seed: u64,
     #[command(flatten)]
     pub setup: SetupArgs,
+    /// More options for `warren fuzz` of these campaigns
+    #[arg(last = true, value_name = "FUZZ OPTIONS", requires = "slots")]
+    pub options: Vec<String>,
 }
 
 /// `warren compare`.

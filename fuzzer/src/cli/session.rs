@@ -324,6 +324,16 @@ pub fn reproduce_flags(args: &SetupArgs) -> Vec<String> {
     flags
 }
 
+/// The same for a campaign that `compare` or `bench` starts: it is to fail where the user wants snapshots and there can be none.
+#[must_use]
+pub fn setup_flags(args: &SetupArgs) -> Vec<String> {
+    let mut flags = reproduce_flags(args);
+    if args.snapshot == UseSnapshots::Require {
+        flags.extend(["--snapshot".into(), "require".into()]);
+    }
+    flags
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,9 +21,9 @@ pub mod table;
 use crate::campaign::Folder;
 use crate::campaign::folder::{shell_line, write_whole};
 use crate::campaign::state::{Identity, Lock};
-use crate::cli::args::{CompareArgs, UseSnapshots};
+use crate::cli::args::CompareArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::session::{self, reproduce_flags};
+use crate::cli::session::{self, setup_flags};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{FuzzError, WayOut};
 use crate::fuzz_cmd;
@@ -84,7 +84,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         return tell(args, &folder, &table, &bugs);
     }
     let arms = arms::arms(&args.strategies, &args.ablate).map_err(CliError::usage)?;
-    let mut options = setup_flags(args);
+    let mut options = setup_flags(&args.setup);
     options.extend(args.options.iter().cloned());
     arms::check_options(&args.target, &arms, &options).map_err(CliError::usage)?;
     against(args, arms.iter().map(|a| a.label.as_str()))?;
@@ -320,15 +320,6 @@ fn budget(args: &CompareArgs, until: Option<&str>) -> (Vec<String>, String) {
         words.push_str(&format!(", or until {bug}"));
     }
     (flags, words)
-}
-
-/// The flags that change the target, for `fuzz`.
-fn setup_flags(args: &CompareArgs) -> Vec<String> {
-    let mut flags = reproduce_flags(&args.setup);
-    if args.setup.snapshot == UseSnapshots::Require {
-        flags.extend(["--snapshot".into(), "require".into()]);
-    }
-    flags
 }
 
 /// What makes this comparison this one.
