@@ -9,6 +9,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 
 /** A target driven by lines on its input: each command runs on a thread of its own name, so that one can be held. */
 public class Puppet {
@@ -33,6 +34,11 @@ public class Puppet {
 
         void flush(String text) throws IOException {
             to.getOutputStream().write(text.getBytes());
+        }
+
+        /** Whose call this thread is at, as servers keep it. */
+        static Optional<InetAddress> caller() {
+            return Optional.ofNullable(accepted).map(Socket::getInetAddress);
         }
 
         String receive(byte[] into) {

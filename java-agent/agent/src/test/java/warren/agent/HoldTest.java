@@ -235,6 +235,21 @@ class HoldTest {
 
     @ParameterizedTest
     @MethodSource("javas")
+    void aStaticMemberTellsWhoseCallItIs(String java, @TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir,
+                "hook sample.Puppet$Wire.receive kind=msg-receive place=before message='call' peer=sample.Puppet$Wire::caller()")) {
+            Slot.Child child = puppet(java, slot);
+            assertEquals("answer5", child.ask("receive"));
+            child.ask("connect");
+            assertEquals("answer5", child.ask("receive"));
+            assertEquals(List.of("", "127.0.0.11"), slot.events("receive").stream().map(Slot.Event::peer).toList(),
+                    "nobody's call, then one over a connection bound to this node");
+            assertEquals(0, slot.header(Slot.ERRORS));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("javas")
     void backgroundStacksAreCountedAlwaysAndRecordedAtPowersOfTwo(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "background *.Puppet.write")) {
             Slot.Child child = puppet(java, slot);

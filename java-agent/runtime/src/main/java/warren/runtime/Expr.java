@@ -7,18 +7,23 @@ import java.lang.reflect.Member;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
+import java.util.Optional;
 
 /**
- * An expression of a dictionary hook: {@code argN}, {@code this} or {@code ret}, then {@code .field} or {@code .method()} steps; or
- * {@code 'text'}. Evaluated by {@link Dict} on the hooked method's frame, with the found members cached per class. Never throws into
+ * An expression of a dictionary hook: {@code argN}, {@code this}, {@code ret} or a static member ({@code some.pkg.Type::member} or
+ * {@code ...::method()}, of which a server tells whose call its thread is at), then {@code .field} or {@code .method()} steps; or
+ * {@code 'text'}. An Optional is what it holds. Evaluated by {@link Dict} on the hooked method's frame, with the found members cached per class. Never throws into
  * the target: {@link #eval} fails with an exception that Dict counts.
  */
 public final class Expr {
     private static final int THIS = -1;
     private static final int RET = -2;
+    private static final int STATIC = -3;
 
     private final String literal;
     private final int root;
+    /** Of a static member: the class that has it. */
+    private final String owner;
     private final String[] steps;
     /** Per step: the class asked last and the member found for it (one object, so that both are read together). */
     private final Found[] cache;
@@ -33,27 +38,32 @@ public final class Expr {
         }
     }
 
-    private Expr(String literal, int root, String[] steps) {
+    private Expr(String literal, int root, String owner, String[] steps) {
         this.literal = literal;
         this.root = root;
+        this.owner = owner;
         this.steps = steps;
         this.cache = new Found[steps.length];
     }
 
     public static Expr parse(String text) throws IOException {
         if (text.length() >= 2 && text.charAt(0) == '\'' && text.charAt(text.length() - 1) == '\'') {
-            return new Expr(text.substring(1, text.length() - 1), THIS, new String[0]);
+            return new Expr(text.substring(1, text.length() - 1), THIS, null, new String[0]);
         }
         ArrayList<String> parts = new ArrayList<>();
-        int from = 0;
-        for (int dot = text.indexOf('.'); dot >= 0; dot = text.indexOf('.', from)) {
+        int colons = text.indexOf("::");
+        String owner = colons > 0 ? text.substring(0, colons) : null;
+        int from = owner == null ? 0 : colons + 2;
+        for (int dot = text.indexOf('.', from); dot >= 0; dot = text.indexOf('.', from)) {
             parts.add(text.substring(from, dot));
             from = dot + 1;
         }
         parts.add(text.substring(from));
-        String first = parts.remove(0);
+        String first = owner == null ? parts.remove(0) : "";
         int root;
-        if (first.equals("this")) {
+        if (owner != null) {
+            root = STATIC;
+        } else if (first.equals("this")) {
             root = THIS;
         } else if (first.equals("ret")) {
             root = RET;
@@ -67,14 +77,14 @@ public final class Expr {
                 throw new IOException("`" + text + "`: no method has such an argument");
             }
         } else {
-            throw new IOException("`" + text + "` starts with neither argN, this, ret nor a quote");
+            throw new IOException("`" + text + "` starts with neither argN, this, ret, a class and :: nor a quote");
         }
         for (String step : parts) {
             if (step.isEmpty() || step.equals("()")) {
                 throw new IOException("`" + text + "` has an empty step");
             }
         }
-        return new Expr(null, root, parts.toArray(new String[0]));
+        return new Expr(null, root, owner, parts.toArray(new String[0]));
     }
 
     int argument() {
@@ -86,8 +96,15 @@ public final class Expr {
         if (literal != null) {
             return literal;
         }
-        Object value = root == THIS ? self : root == RET ? ret : root < args.length ? args[root] : null;
-        for (int i = 0; i < steps.length && value != null; i++) {
+        Object value;
+        int from = 0;
+        if (root == STATIC) {
+            value = staticMember(self);
+            from = 1;
+        } else {
+            value = root == THIS ? self : root == RET ? ret : root < args.length ? args[root] : null;
+        }
+        for (int i = from; i < steps.length && value != null; i++) {
             if (value instanceof java.net.Socket && steps[i].equals("getRemoteSocketAddress()")) {
                 // the usual peer; a reflective call costs milliseconds when the JVM writes an accessor class for it
                 value = ((java.net.Socket) value).getRemoteSocketAddress();
@@ -98,11 +115,30 @@ public final class Expr {
                 found = new Found(value.getClass(), find(value.getClass(), steps[i]));
                 cache[i] = found;
             }
-            value = found.member instanceof Field
-                    ? ((Field) found.member).get(value)
-                    : ((Method) found.member).invoke(value);
+            value = get(found.member, value);
         }
         return value;
+    }
+
+    /** The first step, of a class that the hooked method's own class can see. */
+    private Object staticMember(Object self) throws ReflectiveOperationException {
+        Found found = cache[0];
+        if (found == null) {
+            ClassLoader loader = self == null ? Thread.currentThread().getContextClassLoader() : self.getClass().getClassLoader();
+            Class<?> type = Class.forName(owner, true, loader);
+            Member member = find(type, steps[0]);
+            if (!Modifier.isStatic(member.getModifiers())) {
+                throw new NoSuchFieldException(owner + "::" + steps[0] + " is not static");
+            }
+            found = new Found(type, member);
+            cache[0] = found;
+        }
+        return get(found.member, null);
+    }
+
+    private static Object get(Member member, Object of) throws ReflectiveOperationException {
+        Object value = member instanceof Field ? ((Field) member).get(of) : ((Method) member).invoke(of);
+        return value instanceof Optional ? ((Optional<?>) value).orElse(null) : value;
     }
 
     /** Searches the class, its supertypes and interfaces for the first member that may be used from here. */
