@@ -129,3 +129,48 @@ fn a_cluster_that_is_killed_costs_no_more_than_its_run() {
     }
     nothing_is_left(&deployed, &namespaces);
 }
+
+/// A row is what the campaign's own files say, and a folder that has one is never written into again.
+#[test]
+fn a_bench_of_slots_counts_what_its_campaign_tested() {
+    let _one = cluster();
+    let Some(level) = levels().first().copied() else {
+        eprintln!("SKIPPED bench of slots: no level works here");
+        return;
+    };
+    ran_on(level, "bench of slots");
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().display().to_string();
+    let mut args = vec!["bench", "canary", "--slots", "2/cold", "--seconds", "300"];
+    args.extend(["-o", &out, "--json", "--", "-E", "4"]);
+    let ran = run(warren(&args), 5 * MINUTE).expect_code(0);
+    let rows: Value =
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}", ran.text()));
+    let root = dir.path().join("j-2-cold/default");
+    assert_eq!(tested(&root).len(), 4, "{}", ran.text());
+    assert_eq!(rows.as_array().unwrap().len(), 1);
+    let row = &rows[0];
+    assert_eq!(row["slots"], "2/cold");
+    assert_eq!((&row["took"], &row["sequences"]), (&2.into(), &4.into()));
+    let last = fuzzed(&root)
+        .iter()
+        .filter_map(|l| l["at_ms"].as_f64())
+        .fold(0.0, f64::max);
+    assert!((row["seconds"].as_f64().unwrap() - last / 1000.0).abs() < 1e-6);
+    assert!(fuzzed(&root).iter().all(|l| l["start"] == "cold"));
+    let table = fs::read_to_string(dir.path().join("slots.md")).unwrap();
+    assert!(table.contains("| `2/cold` | 4 |"), "{table}");
+    assert!(
+        fs::read_to_string(dir.path().join("slots.svg"))
+            .unwrap()
+            .contains("</svg>")
+    );
+
+    let again = run(warren(&args), MINUTE).expect_code(2);
+    assert!(
+        again.err.contains("holds a campaign already"),
+        "{}",
+        again.text()
+    );
+    assert_eq!(tested(&root).len(), 4);
+}
