@@ -277,6 +277,14 @@ impl RunProduct {
         self.record.not_injected.is_none()
     }
 
+    /// What the workload noted for a reader of the run, which is no failure.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.observations.iter().filter_map(|o| match o {
+            Observation::Note { text } => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
     /// What of it did not happen in this run itself but in one that was dumped, a line each; for people.
     #[must_use]
     pub fn spared(&self) -> Vec<String> {

@@ -46,7 +46,7 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         "observations.jsonl",
         &mut product.broken_lines,
     );
-    let notes = notes(&product.observations);
+    let notes: Vec<String> = product.notes().map(str::to_owned).collect();
     product.record.warnings.extend(notes);
     product.observations.append(&mut drive.so_far.epochs);
     product.log_marks = drive
@@ -238,15 +238,6 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
     }
 }
 
-/// What the workload noted for a reader of the run.
-fn notes(observations: &[Observation]) -> Vec<String> {
-    let text = |o: &Observation| match o {
-        Observation::Note { text } => Some(text.clone()),
-        _ => None,
-    };
-    observations.iter().filter_map(text).collect()
-}
-
 fn workload_log(cluster: &Cluster<'_>) -> String {
     end_of(&cluster.slot.root().join("workload/stdout"), LOG_MAX)
 }
@@ -341,8 +332,12 @@ mod tests {
         )
         .unwrap();
         let mut broken = Vec::new();
-        let seen: Vec<Observation> = lines(&path, "observations.jsonl", &mut broken);
-        assert_eq!(notes(&seen), ["refused, and done"]);
-        assert!(broken.is_empty() && seen.len() == 2);
+        let product = RunProduct {
+            observations: lines(&path, "observations.jsonl", &mut broken),
+            ..RunProduct::default()
+        };
+        let notes: Vec<&str> = product.notes().collect();
+        assert_eq!(notes, ["refused, and done"]);
+        assert!(broken.is_empty() && product.observations.len() == 2);
     }
 }

@@ -88,6 +88,8 @@ pub struct RunLine<'a> {
     pub seed_run: Option<u64>,
     pub why: String,
     pub warnings: usize,
+    /// What the workload noted for a reader, which is no failure ([`warren_model::Observation::Note`]).
+    pub notes: Vec<&'a str>,
 }
 
 impl<'a> RunLine<'a> {
@@ -168,6 +170,7 @@ impl<'a> RunLine<'a> {
             seed_run: None,
             why: String::new(),
             warnings: record.warnings.len(),
+            notes: Vec::new(),
         }
     }
 

@@ -106,6 +106,8 @@ pub struct Session {
     pub templates: usize,
     /// Reasons for cold starts that were said.
     cold_said: BTreeSet<String>,
+    /// What workloads noted, as far as it was said: a note without its particulars.
+    noted: BTreeSet<String>,
     /// Runs that Ctrl-C cut off: one at most, and the replays of a confirmation.
     pub cut_off: u64,
     pub store: Option<Store>,
@@ -148,6 +150,7 @@ impl Session {
             known: BTreeMap::new(),
             standing: BTreeSet::new(),
             cold_said: BTreeSet::new(),
+            noted: BTreeSet::new(),
             durable_due: BTreeSet::new(),
             fault_free_stacks: BTreeSet::new(),
             root: Root::default(),
@@ -335,6 +338,16 @@ impl Session {
         }
         if let Some(why) = line.remade {
             self.say(format!("a snapshot was made anew: {why}"));
+        }
+        for note in &line.notes {
+            // What comes after a colon is this run's.
+            let head = note.split(": ").next().unwrap_or_default();
+            if self.noted.insert(head.to_owned()) {
+                self.say(format!(
+                    "run {}, noted for the first time: {note}",
+                    line.run
+                ));
+            }
         }
         self.counts.slowest_ms = self.counts.slowest_ms.max(line.times_ms.total);
         self.counts.voids += u64::from(line.void.is_some());

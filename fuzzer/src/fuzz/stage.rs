@@ -394,6 +394,7 @@ pub fn line<'a>(
     line.no_prefix = product.fallbacks.no_prefix.as_deref();
     line.unparked = product.unparked;
     line.no_parked = product.fallbacks.no_parked.as_deref();
+    line.notes = product.notes().collect();
     line.slots = edges_found(state);
     line.states = states_found(state);
     line.sequences = session.counts.sequences;

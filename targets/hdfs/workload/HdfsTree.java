@@ -35,7 +35,8 @@ final class HdfsTree {
             StringBuilder text = new StringBuilder();
             text.append(s.isDirectory()).append(' ').append(s.getLen()).append(' ').append(s.getReplication()).append(' ');
             text.append(s.getBlockSize()).append(' ').append(s.getModificationTime()).append(' ').append(s.getPermission());
-            text.append(' ').append(s.getOwner()).append(' ').append(s.getFileId());
+            text.append(' ').append(s.getOwner()).append(' ').append(s.getGroup()).append(' ').append(s.getStoragePolicy());
+            text.append(' ').append(s.getFileId());
             if (s instanceof HdfsLocatedFileStatus && ((HdfsLocatedFileStatus) s).getLocatedBlocks() != null) {
                 blocks.addAll(((HdfsLocatedFileStatus) s).getLocatedBlocks().getLocatedBlocks());
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::campaign::StoredRun;
-use warren_model::{Fallbacks, StartState};
+use warren_model::{Fallbacks, Observation, StartState};
 
 fn starting(out: &Path, snapshots: u8, cold_share: f64, runs: u64) -> FuzzOptions {
     FuzzOptions {
@@ -251,4 +251,40 @@ fn what_a_run_was_not_spared_is_in_its_line_and_a_warning_for_people() {
     assert_eq!(last["no_prefix"], "another run makes it still");
     assert_eq!(last["no_parked"], "that of n1 did not go on");
     assert_eq!(last["warnings"], 3);
+}
+
+#[test]
+fn what_a_workload_noted_is_in_each_line_and_said_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        if run > 12 {
+            product.observations.push(Observation::Note {
+                text: format!("refused, and done: try {run}"),
+            });
+        }
+    });
+    let options = starting(dir.path(), 2, 0.1, 20);
+    let screen = options.snapshot.clone();
+    fuzz(Sim::new(5, 2), options, tweak);
+    let text = std::fs::read_to_string(dir.path().join("default/runs.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    assert_eq!(lines[0]["notes"], serde_json::json!([]));
+    let noted: Vec<&serde_json::Value> =
+        lines.iter().filter(|l| l["notes"][0].is_string()).collect();
+    assert!(noted.len() > 1, "{text}");
+    let said: Vec<String> = screen.drain_lines();
+    let said: Vec<&String> = said.iter().filter(|l| l.contains("noted")).collect();
+    let first = &noted[0]["notes"][0];
+    let want = format!(
+        "run {}, noted for the first time: {}",
+        noted[0]["run"],
+        first.as_str().unwrap()
+    );
+    assert!(
+        said.len() == 1 && said[0].contains(&want),
+        "{said:?}, {want}"
+    );
 }
