@@ -9,7 +9,9 @@ use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{load, setup_flags};
 use crate::cli::signals::Interrupt;
-use crate::compare::campaign::{Campaign, Ended};
+use crate::compare::campaign::{Campaign, Ended, Program, owned, parsed};
+use crate::fuzz::Slots;
+use crate::fuzz_cmd::may_start_so;
 use crate::plot::chart::{Across, Chart, Line, svg};
 use crate::whatsup::instance::Stats;
 use serde::{Deserialize, Serialize};
@@ -18,11 +20,13 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// The table's file.
+const TABLE: &str = "slots.md";
+
 /// How many slots one row has, and how its runs start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arm {
-    /// What `-j` is given: a number, or `auto`.
-    slots: String,
+    slots: Slots,
     how: How,
 }
 
@@ -38,6 +42,8 @@ enum How {
 impl FromStr for Arm {
     type Err = String;
 
+    /// # Errors
+    /// What it should be.
     fn from_str(text: &str) -> Result<Self, String> {
         let (slots, how) = match text.split_once('/') {
             None => (text, How::Usual),
@@ -49,13 +55,8 @@ impl FromStr for Arm {
                 ));
             }
         };
-        if slots != "auto" && !slots.parse::<usize>().is_ok_and(|n| n > 0) {
-            return Err(format!(
-                "`{slots}` is no number of slots: write 1, 2, ... or auto"
-            ));
-        }
         Ok(Arm {
-            slots: slots.to_owned(),
+            slots: slots.parse()?,
             how,
         })
     }
@@ -79,7 +80,7 @@ impl Arm {
         words.push(folder.display().to_string());
         words.extend(["-s".into(), args.seed.to_string()]);
         words.extend(["-V".into(), args.seconds.to_string()]);
-        words.extend(["-j".into(), self.slots.clone(), "--no-ui".into()]);
+        words.extend(["-j".into(), self.slots.to_string(), "--no-ui".into()]);
         words.extend(setup_flags(&args.setup));
         words.extend(args.options.iter().cloned());
         match self.how {
@@ -102,7 +103,7 @@ pub struct SlotsRow {
     pub slots: String,
     /// How many there were.
     pub took: u64,
-    /// Tested by the strategy.
+    /// Tested by the strategy, as the campaign counts them.
     pub sequences: u64,
     /// Of fuzzing, to the end of the last run.
     pub seconds: f64,
@@ -115,8 +116,8 @@ pub struct SlotsRow {
     pub cpu_share: f64,
     pub from_prefix: f64,
     pub injected_in_full: f64,
-    /// Runs that confirmed or minimised findings, which have the machine for themselves where a failure is one of liveness.
-    pub other_runs: u64,
+    /// Runs that confirmed findings, which have the machine for themselves where a failure is one of liveness.
+    pub replays: u64,
 }
 
 /// The part of a line of runs.jsonl that counts here.
@@ -154,28 +155,32 @@ impl SlotsRow {
         }
         let tested: Vec<&RunLine> = fuzzing
             .iter()
-            .filter(|l| l.role == RunRole::Fuzz && l.void.is_none())
+            .filter(|l| matches!(l.role, RunRole::Fuzz | RunRole::Repeat) && l.void.is_none())
             .collect();
-        let (n, ms) = (tested.len() as f64, 1000.0);
+        let sequences = stats.number("sequences_tested");
+        let (n, runs, ms) = (sequences as f64, tested.len() as f64, 1000.0);
         let seconds = fuzzing.iter().map(|l| l.at_ms).max().unwrap_or(0) as f64 / ms;
-        if tested.is_empty() || seconds <= 0.0 {
+        if sequences == 0 || tested.is_empty() || seconds <= 0.0 {
             return Err("no sequence was tested".into());
         }
         let spent = fuzzing.iter().map(|l| l.spent_ms).sum::<u64>() as f64 / ms;
         let share =
-            |of: &dyn Fn(&RunLine) -> bool| tested.iter().filter(|l| of(l)).count() as f64 / n;
+            |of: &dyn Fn(&RunLine) -> bool| tested.iter().filter(|l| of(l)).count() as f64 / runs;
         Ok(SlotsRow {
             slots: arm.name(),
             took: stats.number("side_by_side"),
-            sequences: tested.len() as u64,
+            sequences,
             seconds,
             per_hour: 3600.0 * n / seconds,
-            wall_s: tested.iter().map(|l| l.times_ms.total).sum::<u64>() as f64 / ms / n,
+            wall_s: tested.iter().map(|l| l.times_ms.total).sum::<u64>() as f64 / ms / runs,
             cpu_s: spent / n,
             cpu_share: spent / seconds / cores as f64,
             from_prefix: share(&|l| l.from_prefix.is_some()),
             injected_in_full: share(&|l| l.reason.is_none()),
-            other_runs: fuzzing.iter().filter(|l| l.role != RunRole::Fuzz).count() as u64,
+            replays: fuzzing
+                .iter()
+                .filter(|l| l.role == RunRole::Confirm)
+                .count() as u64,
         })
     }
 
@@ -187,7 +192,8 @@ impl SlotsRow {
 /// Runs the campaigns and shows the table.
 ///
 /// # Errors
-/// A campaign that fails or tested nothing; a folder that cannot be written. Ctrl-C ends with the rows there are, and says so.
+/// Exit 2: rows or options that cannot be, or a folder that is used; nothing was run. Exit 1: a campaign that fails or tested nothing; the rows before
+/// it are shown. Ctrl-C ends with the rows there are, and says so.
 pub fn run(args: &BenchArgs, arms: &[Arm]) -> Result<Exit, CliError> {
     // A target that there is not is told before anything is made.
     load(&args.target, &args.setup)?;
@@ -201,19 +207,13 @@ pub fn run(args: &BenchArgs, arms: &[Arm]) -> Result<Exit, CliError> {
             .map_err(|e| CliError::setup(format!("making a scratch folder: {e}")))?;
         scratch.path().to_owned()
     };
-    let program = std::env::current_exe()
-        .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let campaigns: Vec<Campaign> = arms.iter().map(|a| a.campaign(&folder, args)).collect();
+    may_run(args, arms, &campaigns).map_err(CliError::usage)?;
+    is_unused(&folder, &campaigns)?;
+    let program = Program::own()?;
     let mut rows = Vec::new();
-    for (k, arm) in arms.iter().enumerate() {
-        let campaign = arm.campaign(&folder, args);
-        let instance = campaign.instance();
-        if instance.exists() {
-            return Err(CliError::usage(format!(
-                "{} holds a campaign already, which is left as it is: name an empty folder with -o",
-                instance.display()
-            )));
-        }
+    let mut failed = None;
+    for (k, (arm, campaign)) in arms.iter().zip(&campaigns).enumerate() {
         eprintln!(
             "warren: campaign {} of {}, {} s with -j {}",
             k + 1,
@@ -221,26 +221,88 @@ pub fn run(args: &BenchArgs, arms: &[Arm]) -> Result<Exit, CliError> {
             args.seconds,
             arm.name()
         );
-        campaign.make_ready()?;
-        let ended = campaign.run(&program, &interrupt, &|| false)?;
-        if ended == Ended::Asked {
-            break;
+        match measured(arm, campaign, &program, &interrupt) {
+            Ok(Some(row)) => {
+                eprintln!(
+                    "warren:   {} sequences in {:.0} s",
+                    row.sequences, row.seconds
+                );
+                rows.push(row);
+            }
+            Ok(None) => break,
+            Err(e) => {
+                failed = Some(e);
+                break;
+            }
         }
-        let row = row_of(arm, &instance, cores)?;
-        eprintln!(
-            "warren:   {} sequences in {:.0} s",
-            row.sequences, row.seconds
-        );
-        rows.push(row);
     }
     show(args, &folder, &rows)?;
-    if interrupt.asked() {
+    if let Some(e) = failed {
+        return Err(e);
+    }
+    if rows.len() < arms.len() {
         eprintln!("warren: ended by Ctrl-C: the rows are fewer than asked for");
     }
     Ok(Exit::End)
 }
 
-fn row_of(arm: &Arm, instance: &Path, cores: usize) -> Result<SlotsRow, CliError> {
+/// Asks, before the first campaign, what `fuzz` would say of each.
+fn may_run(args: &BenchArgs, arms: &[Arm], campaigns: &[Campaign]) -> Result<(), String> {
+    let alone = [
+        vec!["fuzz".into(), args.target.clone()],
+        args.options.clone(),
+    ]
+    .concat();
+    let alone = parsed(&alone).map_err(|e| format!("options of fuzz: {e}"))?;
+    if let Some((flag, _)) = owned(&alone).into_iter().find(|(_, given)| *given) {
+        return Err(format!(
+            "{flag} is set by the bench itself and cannot stand among the options of fuzz"
+        ));
+    }
+    for (k, (arm, campaign)) in arms.iter().zip(campaigns).enumerate() {
+        let name = arm.name();
+        if arms[..k].contains(arm) {
+            return Err(format!("--slots: `{name}` is asked for twice"));
+        }
+        parsed(&campaign.words)
+            .and_then(|f| may_start_so(&f))
+            .map_err(|e| format!("--slots {name}, with the options of fuzz: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Nothing that an earlier bench measured is written over.
+fn is_unused(folder: &Path, campaigns: &[Campaign]) -> Result<(), CliError> {
+    let mut ours = campaigns
+        .iter()
+        .map(Campaign::instance)
+        .chain([folder.join(TABLE)]);
+    match ours.find(|path| path.exists()) {
+        None => Ok(()),
+        Some(path) => Err(CliError::usage(format!(
+            "{} is there already, and is left as it is: name another folder with -o",
+            path.display()
+        ))),
+    }
+}
+
+/// Runs one campaign. None: the user asked for an end before.
+fn measured(
+    arm: &Arm,
+    campaign: &Campaign,
+    program: &Program,
+    interrupt: &Interrupt,
+) -> Result<Option<SlotsRow>, CliError> {
+    program.is_the_same()?;
+    campaign.make_ready()?;
+    match campaign.run(&program.path, interrupt, &|| false)? {
+        Ended::Asked => Ok(None),
+        Ended::Well => row_of(arm, &campaign.instance()).map(Some),
+    }
+}
+
+fn row_of(arm: &Arm, instance: &Path) -> Result<SlotsRow, CliError> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let read = |path: PathBuf| match std::fs::read_to_string(&path) {
         Ok(text) => Ok((path, text)),
         Err(e) => Err(CliError::setup(format!("reading {}: {e}", path.display()))),
@@ -273,8 +335,10 @@ fn show(args: &BenchArgs, folder: &Path, rows: &[SlotsRow]) -> Result<(), CliErr
         let path = folder.join(name);
         write_whole(&path, text.as_bytes()).map_err(|e| CliError::setup(e.to_string()))
     };
-    put("slots.md", &table(rows))?;
-    put("slots.svg", &svg(&chart(rows)).map_err(CliError::setup)?)?;
+    put(TABLE, &table(rows))?;
+    if let Some(chart) = chart(rows) {
+        put("slots.svg", &svg(&chart).map_err(CliError::setup)?)?;
+    }
     eprintln!(
         "warren: table, plot and campaigns are in {}",
         folder.display()
@@ -285,7 +349,7 @@ fn show(args: &BenchArgs, folder: &Path, rows: &[SlotsRow]) -> Result<(), CliErr
 /// As Markdown, and how `auto` stands to the best.
 fn table(rows: &[SlotsRow]) -> String {
     let mut text = String::from(
-        "| -j | sequences | seconds | an hour | mean wall of one, s | CPU s of one | share of CPU | from a prefix | injected in full | other runs |\n|---|---|---|---|---|---|---|---|---|---|\n",
+        "| -j | sequences | seconds | an hour | mean wall of one, s | CPU s of one | share of CPU | from a prefix | injected in full | replays |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for r in rows {
         let took = match r.slots.strip_prefix("auto") {
@@ -304,7 +368,7 @@ fn table(rows: &[SlotsRow]) -> String {
             100.0 * r.cpu_share,
             100.0 * r.from_prefix,
             100.0 * r.injected_in_full,
-            r.other_runs
+            r.replays
         );
     }
     let best = rows.iter().max_by(|a, b| a.per_hour.total_cmp(&b.per_hour));
@@ -320,21 +384,22 @@ fn table(rows: &[SlotsRow]) -> String {
     text
 }
 
-/// Sequences an hour and the share of CPU over the number of slots, both in percent; rows that start otherwise have no place in it.
+/// Sequences an hour and the share of CPU over the number of slots, both in percent; rows that start otherwise have no place in it. None: there
+/// are no others.
 #[allow(clippy::cast_precision_loss)] // a number of slots
-fn chart(rows: &[SlotsRow]) -> Chart {
+fn chart(rows: &[SlotsRow]) -> Option<Chart> {
     let mut usual: Vec<&SlotsRow> = rows.iter().filter(|r| r.is_usual()).collect();
     // Of two rows of so many slots, as `auto` may be one, the higher.
     usual.sort_by(|a, b| a.took.cmp(&b.took).then(b.per_hour.total_cmp(&a.per_hour)));
     usual.dedup_by_key(|r| r.took);
-    let best = usual.iter().map(|r| r.per_hour).fold(1e-9, f64::max);
+    let best = usual.iter().map(|r| r.per_hour).max_by(f64::total_cmp)?;
     let line = |name: String, of: &dyn Fn(&SlotsRow) -> f64| Line {
         name,
         points: std::iter::once((0.0, 0.0))
             .chain(usual.iter().map(|r| (r.took as f64, 100.0 * of(r))))
             .collect(),
     };
-    Chart {
+    Some(Chart {
         file: "slots".into(),
         title: "Slots side by side".into(),
         across: Across::Count("slots"),
@@ -346,7 +411,7 @@ fn chart(rows: &[SlotsRow]) -> Chart {
             line("share of the CPU, %".into(), &|r| r.cpu_share),
         ],
         steps: false,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -390,12 +455,68 @@ mod tests {
     }
 
     #[test]
+    fn what_no_campaign_could_start_with_is_refused_before_the_first_one() {
+        for (words, refused) in [
+            ("--slots 1,2/cold -- --strategy crashfuzz -E 4", None),
+            ("--slots 2,1,2", Some("`2` is asked for twice")),
+            ("--slots 1 -- -j 3", Some("-j")),
+            ("--slots 1 -- -V 9", Some("-V")),
+            ("--slots 1 -- -o x", Some("-o is set by the bench")),
+            ("--slots 1 -- -M m", Some("-M is set by the bench")),
+            ("--slots 1 -- -i -", Some("-i - is set by the bench")),
+            (
+                "--slots 1,2/cold --snapshot off",
+                Some("--slots 2/cold, with"),
+            ),
+            (
+                "--slots 1,2/whole -- --in-a-row 2",
+                Some("--slots 2/whole, with"),
+            ),
+            ("--slots 1 -- --nosuch", Some("--nosuch")),
+        ] {
+            let args = args(&format!("warren bench canary {words}"));
+            let folder = Path::new("f");
+            let campaigns: Vec<Campaign> = args
+                .slots
+                .iter()
+                .map(|a| a.campaign(folder, &args))
+                .collect();
+            match (may_run(&args, &args.slots, &campaigns), refused) {
+                (Ok(()), None) => {}
+                (Err(e), Some(part)) => assert!(e.contains(part), "{words}: {e}"),
+                (got, want) => panic!("{words}: {got:?}, wanted {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_bench_measured_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = args("warren bench canary --slots 1,4");
+        let campaigns: Vec<Campaign> = args
+            .slots
+            .iter()
+            .map(|a| a.campaign(dir.path(), &args))
+            .collect();
+        is_unused(dir.path(), &campaigns).unwrap();
+        for path in ["j-4/default", TABLE] {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(&path).unwrap();
+            let e = is_unused(dir.path(), &campaigns).unwrap_err();
+            assert_eq!(e.exit, Exit::Usage);
+            assert!(e.text.contains("is there already"), "{}", e.text);
+            std::fs::remove_dir(&path).unwrap();
+        }
+    }
+
+    #[test]
     fn what_is_no_row_is_refused() {
         for (slots, part) in [
-            ("0", "`0` is no number of slots"),
-            ("many", "`many` is no number"),
+            ("0", "`0` is neither a number"),
+            ("65", "`65` is neither a number from 1 to 64"),
+            ("many", "`many` is neither"),
             ("2/hot", "`/hot`: write /cold"),
-            ("/cold", "`` is no number"),
+            ("/cold", "`` is neither"),
         ] {
             let e = slots.parse::<Arm>().unwrap_err();
             assert!(e.contains(part), "{e}");
@@ -417,9 +538,9 @@ mod tests {
         )
     }
 
-    fn stats(took: u64) -> Stats {
+    fn stats(took: u64, tested: u64) -> Stats {
         Stats::parse(&format!(
-            "start_time : 1\nlast_update : 2\nfuzzer_pid : 3\nexecs_done : 4\nside_by_side : {took}\n"
+            "start_time : 1\nlast_update : 2\nfuzzer_pid : 3\nexecs_done : 4\nside_by_side : {took}\nsequences_tested : {tested}\n"
         ))
         .unwrap()
     }
@@ -445,28 +566,29 @@ mod tests {
                 500,
                 "\"reason\":null,\"void\":\"starved\"",
             ),
+            line("repeat", 8000, 6000, 500, GOOD),
             line("confirm", 10_000, 3000, 2500, GOOD),
         ]
         .concat();
         let arm: Arm = "auto".parse().unwrap();
-        let row = SlotsRow::of(&arm, &text, &stats(2), 2).unwrap();
+        let row = SlotsRow::of(&arm, &text, &stats(2, 3), 2).unwrap();
         let want = SlotsRow {
             slots: "auto".into(),
             took: 2,
-            sequences: 2,
+            sequences: 3,
             seconds: 10.0,
-            per_hour: 720.0,
-            wall_s: 3.0,
-            cpu_s: 4.0,
-            cpu_share: 0.4,
-            from_prefix: 0.5,
-            injected_in_full: 0.5,
-            other_runs: 1,
+            per_hour: 1080.0,
+            wall_s: 4.0,
+            cpu_s: 8.5 / 3.0,
+            cpu_share: 0.425,
+            from_prefix: 1.0 / 3.0,
+            injected_in_full: 2.0 / 3.0,
+            replays: 1,
         };
         assert_eq!(row, want);
-        let e = SlotsRow::of(&arm, &line("learning", 0, 1, 1, GOOD), &stats(1), 2).unwrap_err();
+        let e = SlotsRow::of(&arm, &line("learning", 0, 1, 1, GOOD), &stats(1, 0), 2).unwrap_err();
         assert!(e.contains("no sequence"), "{e}");
-        let e = SlotsRow::of(&arm, "{}\n", &stats(1), 2).unwrap_err();
+        let e = SlotsRow::of(&arm, "{}\n", &stats(1, 0), 2).unwrap_err();
         assert!(e.contains("line 1"), "{e}");
     }
 
@@ -483,7 +605,7 @@ mod tests {
             cpu_share: 0.5,
             from_prefix: 0.25,
             injected_in_full: 1.0,
-            other_runs: 0,
+            replays: 0,
         };
         let rows = [
             row("auto", 4, 1900.0),
@@ -498,7 +620,8 @@ mod tests {
             "{text}"
         );
         assert!(!table(&rows[1..]).contains("of the best"));
-        let chart = chart(&rows);
+        assert!(chart(&rows[3..]).is_none() && chart(&[]).is_none());
+        let chart = chart(&rows).unwrap();
         assert_eq!(
             chart.lines[0].points,
             [(0.0, 0.0), (1.0, 25.0), (4.0, 100.0)]

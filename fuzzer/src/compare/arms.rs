@@ -1,10 +1,10 @@
 //! What is compared: an arm is a label, a strategy and the parts of it that are switched off. Made from `--strategies` and `--ablate`; which
 //! strategies and parts there are is `warren fuzz`'s to say, so its own command line is asked. Pure.
 
-use crate::cli::args::{Cli, Command, FuzzArgs};
+use super::campaign::{owned, parsed};
+use crate::cli::args::FuzzArgs;
 use crate::fuzz::StrategyKind;
 use crate::fuzz_cmd::{may_start_so, parts_of};
-use clap::Parser;
 
 /// The strategy whose parts `--ablate` takes away.
 const ABLATED: &str = "warren";
@@ -49,11 +49,6 @@ pub fn arms(strategies: &[String], ablate: &[String]) -> Result<Vec<Arm>, String
     Ok(arms)
 }
 
-fn first_line(text: &str) -> &str {
-    let line = text.lines().next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line)
-}
-
 impl Arm {
     /// Its flags of `warren fuzz`.
     #[must_use]
@@ -71,7 +66,8 @@ impl Arm {
 /// # Errors
 /// What `fuzz` says of them with one of the arms, a part taken away that is not there, or an option that is the comparison's own to set.
 pub fn check_options(target: &str, arms: &[Arm], options: &[String]) -> Result<(), String> {
-    let f = parsed(target, &[], options).map_err(|e| format!("options of fuzz: {e}"))?;
+    let parsed = |arm: &[String]| parsed(&[&["fuzz".into(), target.into()], arm, options].concat());
+    let f = parsed(&[]).map_err(|e| format!("options of fuzz: {e}"))?;
     are_not_our_own(&f, options)?;
     for arm in arms {
         let asked = match arm.without.first() {
@@ -79,13 +75,13 @@ pub fn check_options(target: &str, arms: &[Arm], options: &[String]) -> Result<(
             None => format!("--strategies {}", arm.strategy),
         };
         let of_arm = |e| format!("{asked}, with the options of fuzz: {e}");
-        let less = parsed(target, &arm.flags(), options).map_err(of_arm)?;
+        let less = parsed(&arm.flags()).map_err(of_arm)?;
         may_start_so(&less).map_err(of_arm)?;
         let whole = Arm {
             without: Vec::new(),
             ..arm.clone()
         };
-        let whole = parsed(target, &whole.flags(), options).map_err(of_arm)?;
+        let whole = parsed(&whole.flags()).map_err(of_arm)?;
         if !arm.without.is_empty() && parts_of(&whole) == parts_of(&less) {
             return Err(format!(
                 "{asked}: `{}` has that part off with these options, so it would be compared with itself (swarm is on with `-- --swarm`)",
@@ -96,36 +92,15 @@ pub fn check_options(target: &str, arms: &[Arm], options: &[String]) -> Result<(
     Ok(())
 }
 
-/// A campaign's command line.
-fn parsed(target: &str, arm: &[String], options: &[String]) -> Result<FuzzArgs, String> {
-    let mut words = vec!["warren".to_owned(), "fuzz".into(), target.to_owned()];
-    words.extend(arm.iter().chain(options).cloned());
-    let parsed = Cli::try_parse_from(words).map_err(|e| first_line(&e.to_string()).to_owned())?;
-    match parsed.command {
-        Command::Fuzz(f) => Ok(f),
-        _ => Err("this is another verb".into()),
-    }
-}
-
 fn are_not_our_own(f: &FuzzArgs, options: &[String]) -> Result<(), String> {
-    let own = [
-        ("-o", f.out.is_some()),
-        ("-M", f.main.is_some()),
-        ("-S", f.secondary.is_some()),
+    let ours = [
         ("-V", f.seconds.is_some()),
         ("-E", f.runs.is_some()),
         ("--cpu-seconds", f.cpu_seconds.is_some()),
-        ("-s", f.seed.is_some()),
-        (
-            "-i -",
-            f.input.as_deref().is_some_and(|i| i.as_os_str() == "-"),
-        ),
-        ("--exit-on-bug", f.exit_on_bug),
-        ("--dump-classes", f.dump_classes.is_some()),
         ("--strategy", given(options, "--strategy")),
         ("--without", given(options, "--without")),
     ];
-    match own.iter().find(|(_, given)| *given) {
+    match owned(f).into_iter().chain(ours).find(|(_, given)| *given) {
         Some((flag, _)) => Err(format!(
             "{flag} is set by the comparison itself and cannot stand among the options of fuzz"
         )),

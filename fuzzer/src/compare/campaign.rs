@@ -1,4 +1,5 @@
-//! One campaign of a comparison as a child process, `warren fuzz ...`, with a folder and a log of its own. Called by [`super::run`], one at a time.
+//! One campaign of a comparison as a child process, `warren fuzz ...`, with a folder and a log of its own. Called by [`super::run`] and by
+//! `warren bench --slots`, one at a time.
 //!
 //! The child has a process group of its own, so that a Ctrl-C at the terminal reaches it once, through us, and it dies with us: the kernel
 //! sends it SIGKILL when this process ends in whatever way (`WARREN_DIES_WITH`, [`dies_with_parent`]), and its slots die with it.
@@ -9,7 +10,7 @@ use crate::campaign::Folder;
 use crate::campaign::folder::{UNCONFIRMED, append, shell_line, write_whole};
 use crate::campaign::state::{self, Lock};
 use crate::campaign::stats::unix_now;
-use crate::cli::args::{Cli, Command as Verb};
+use crate::cli::args::{Cli, Command as Verb, FuzzArgs};
 use crate::cli::exit::CliError;
 use crate::cli::signals::Interrupt;
 use crate::fuzz_cmd;
@@ -18,12 +19,14 @@ use clap::Parser;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getppid};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use warren_model::ids::fnv1a;
 
 /// Names the process that a campaign must not outlive.
 const DIES_WITH: &str = "WARREN_DIES_WITH";
@@ -143,12 +146,7 @@ impl Campaign {
     }
 
     fn can_go_on(&self) -> Result<(), String> {
-        let words = std::iter::once("warren").chain(self.words.iter().map(String::as_str));
-        match Cli::try_parse_from(words).map(|c| c.command) {
-            Ok(Verb::Fuzz(args)) => fuzz_cmd::may_resume(&args).map_err(|e| e.to_string()),
-            Ok(_) => Err("its command line is another verb's".into()),
-            Err(e) => Err(e.to_string()),
-        }
+        fuzz_cmd::may_resume(&parsed(&self.words)?).map_err(|e| e.to_string())
     }
 
     /// Runs it to its end, or until an end is asked for, by the user or by `enough` (asked now and then): then it is asked to end
@@ -221,7 +219,7 @@ impl Campaign {
             (true, false) if !by_signal => Ok(Ended::Well),
             (true, true) => Ok(Ended::Asked),
             _ => Err(CliError::setup(format!(
-                "campaign {} ended with {status}; the end of {}:\n  {}\n  its command: {}\n  mend that and run the same comparison again: what is done stays done",
+                "campaign {} ended with {status}; the end of {}:\n  {}\n  its command: {}",
                 self.name,
                 log.display(),
                 tail(&log, begins).replace('\n', "\n  "),
@@ -264,6 +262,77 @@ impl Campaign {
             }
         }
         Ok(())
+    }
+}
+
+/// A campaign's command line, the program's name left out.
+///
+/// # Errors
+/// What `fuzz` would say of it.
+pub fn parsed(words: &[String]) -> Result<FuzzArgs, String> {
+    let first_line = |text: String| {
+        let line = text.lines().next().unwrap_or_default();
+        line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    };
+    let words = std::iter::once("warren").chain(words.iter().map(String::as_str));
+    match Cli::try_parse_from(words).map(|c| c.command) {
+        Ok(Verb::Fuzz(args)) => Ok(args),
+        Ok(_) => Err("this is another verb".into()),
+        Err(e) => Err(first_line(e.to_string())),
+    }
+}
+
+/// What no user may ask of a campaign that is a part of something larger, and whether it was asked.
+#[must_use]
+pub fn owned(f: &FuzzArgs) -> [(&'static str, bool); 7] {
+    let resumes = f.input.as_deref().is_some_and(|i| i.as_os_str() == "-");
+    [
+        ("-o", f.out.is_some()),
+        ("-M", f.main.is_some()),
+        ("-S", f.secondary.is_some()),
+        ("-s", f.seed.is_some()),
+        ("-i -", resumes),
+        ("--exit-on-bug", f.exit_on_bug),
+        ("--dump-classes", f.dump_classes.is_some()),
+    ]
+}
+
+/// This program, which the campaigns are started from.
+pub struct Program {
+    pub path: PathBuf,
+    /// By its content.
+    pub build: String,
+    running: Metadata,
+}
+
+impl Program {
+    /// # Errors
+    /// It cannot be read.
+    pub fn own() -> Result<Self, CliError> {
+        const RUNNING: &str = "/proc/self/exe";
+        let doing = |e| CliError::setup(format!("reading Warren's own program: {e}"));
+        let bytes = std::fs::read(RUNNING).map_err(doing)?;
+        Ok(Program {
+            path: std::env::current_exe().map_err(doing)?,
+            build: format!("{:016x}", fnv1a(&bytes)),
+            running: std::fs::metadata(RUNNING).map_err(doing)?,
+        })
+    }
+
+    /// A build in the middle would go on with another program under the same name.
+    ///
+    /// # Errors
+    /// It was replaced, or is gone.
+    pub fn is_the_same(&self) -> Result<(), CliError> {
+        let what = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
+        let now = std::fs::metadata(&self.path).map(|m| what(&m));
+        if now.is_ok_and(|n| n == what(&self.running)) {
+            return Ok(());
+        }
+        Err(CliError::setup(format!(
+            "{} was replaced in the middle: campaigns would be of two builds; keep a copy of the program for what takes long",
+            self.path.display()
+        )))
     }
 }
 
@@ -458,5 +527,18 @@ mod tests {
             shown.exists()
         });
         assert_eq!(ended.unwrap(), Ended::Asked);
+    }
+
+    #[test]
+    fn the_program_is_known_by_its_content() {
+        let program = Program::own().unwrap();
+        assert_eq!(program.build.len(), 16);
+        program.is_the_same().unwrap();
+        let other = Program {
+            path: "/bin/sh".into(),
+            ..program
+        };
+        let e = other.is_the_same().unwrap_err().text;
+        assert!(e.contains("was replaced"), "{e}");
     }
 }

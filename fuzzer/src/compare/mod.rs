@@ -29,15 +29,12 @@ use crate::fuzz::{FuzzError, WayOut};
 use crate::fuzz_cmd;
 use arms::Arm;
 use bugs::Bugs;
-use campaign::{Campaign, Ended};
+use campaign::{Campaign, Ended, Program};
 use measure::Which;
 use report::Report;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use table::{Head, Table};
 use warren_executor::target::{Target, find_target};
-use warren_model::ids::fnv1a;
 
 /// Of the table in a comparison's folder.
 const TABLE: &str = "table.jsonl";
@@ -124,7 +121,10 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         if interrupt.asked() {
             break;
         }
-        program.is_the_same()?;
+        program.is_the_same().map_err(|e| CliError {
+            text: e.text + "; run the same command again to go on with the new one",
+            ..e
+        })?;
         let seed = args.seed + (repeat - 1);
         let campaign = Campaign::new(
             &folder,
@@ -210,7 +210,13 @@ fn finish(
     }
     let said = campaign.make_ready()?;
     eprintln!("warren: campaign {place}: {} {said}", campaign.name);
-    let ended = campaign.run(&program.path, interrupt, has_shown)?;
+    let ended = campaign
+        .run(&program.path, interrupt, has_shown)
+        .map_err(|e| CliError {
+            text: e.text
+                + "\n  mend that and run the same comparison again: what is done stays done",
+            ..e
+        })?;
     match (done(), ended) {
         (true, _) => Ok(true),
         (false, Ended::Asked) => Ok(false),
@@ -356,39 +362,6 @@ fn read_bugs(args: &CompareArgs, target: &Target) -> Result<Bugs, CliError> {
     }
 }
 
-/// This program, which the campaigns are started from.
-struct Program {
-    path: PathBuf,
-    build: String,
-    running: Metadata,
-}
-
-impl Program {
-    fn own() -> Result<Self, CliError> {
-        const RUNNING: &str = "/proc/self/exe";
-        let doing = |e| CliError::setup(format!("reading Warren's own program: {e}"));
-        let bytes = std::fs::read(RUNNING).map_err(doing)?;
-        Ok(Program {
-            path: std::env::current_exe().map_err(doing)?,
-            build: format!("{:016x}", fnv1a(&bytes)),
-            running: std::fs::metadata(RUNNING).map_err(doing)?,
-        })
-    }
-
-    /// A build in the middle of a comparison would go on with another program under the same name.
-    fn is_the_same(&self) -> Result<(), CliError> {
-        let what = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
-        let now = std::fs::metadata(&self.path).map(|m| what(&m));
-        if now.is_ok_and(|n| n == what(&self.running)) {
-            return Ok(());
-        }
-        Err(CliError::setup(format!(
-            "{} was replaced while the comparison ran: its campaigns would be of another build; run the same command again to go on with the new one, or keep a copy of the program for long comparisons",
-            self.path.display()
-        )))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -452,18 +425,5 @@ mod tests {
                 assert!(e.text.contains(part), "{e}");
             }
         }
-    }
-
-    #[test]
-    fn the_program_is_known_by_its_content() {
-        let program = Program::own().unwrap();
-        assert_eq!(program.build.len(), 16);
-        program.is_the_same().unwrap();
-        let other = Program {
-            path: "/bin/sh".into(),
-            ..program
-        };
-        let e = other.is_the_same().unwrap_err().text;
-        assert!(e.contains("was replaced"), "{e}");
     }
 }

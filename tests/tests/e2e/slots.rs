@@ -160,17 +160,10 @@ fn a_bench_of_slots_counts_what_its_campaign_tested() {
     assert!(fuzzed(&root).iter().all(|l| l["start"] == "cold"));
     let table = fs::read_to_string(dir.path().join("slots.md")).unwrap();
     assert!(table.contains("| `2/cold` | 4 |"), "{table}");
-    assert!(
-        fs::read_to_string(dir.path().join("slots.svg"))
-            .unwrap()
-            .contains("</svg>")
-    );
+    // A plot is of rows with snapshots.
+    assert!(!dir.path().join("slots.svg").exists());
 
     let again = run(warren(&args), MINUTE).expect_code(2);
-    assert!(
-        again.err.contains("holds a campaign already"),
-        "{}",
-        again.text()
-    );
+    assert!(again.err.contains("is there already"), "{}", again.text());
     assert_eq!(tested(&root).len(), 4);
 }
