@@ -41,6 +41,10 @@ public class Puppet {
             return Optional.ofNullable(accepted).map(Socket::getInetAddress);
         }
 
+        Optional<String> reply() {
+            return Optional.of("yes");
+        }
+
         String receive(byte[] into) {
             into = null; // the argument's variable is used again: nothing may be passed for it at the exit
             long reused = 5;
@@ -94,6 +98,7 @@ public class Puppet {
             case "send": socket.getOutputStream().write(1); return "sent";
             case "msg": new Wire(socket).send(new Message()); return "delivered " + delivered;
             case "flush": new Wire(socket).flush("abc"); return "flushed";
+            case "reply": return new Wire(socket).reply().get();
             case "receive": return new Wire(socket).receive(new byte[1]);
             default: return "unknown command";
         }

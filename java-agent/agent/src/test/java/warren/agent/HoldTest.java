@@ -2,6 +2,7 @@ package warren.agent;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
@@ -245,6 +246,32 @@ class HoldTest {
             assertEquals(List.of("", "127.0.0.11"), slot.events("receive").stream().map(Slot.Event::peer).toList(),
                     "nobody's call, then one over a connection bound to this node");
             assertEquals(0, slot.header(Slot.ERRORS));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("javas")
+    void anOptionalIsWhatItHoldsAndAPeerThatFailsTakesNoMessage(String java, @TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir,
+                "hook sample.Puppet$Wire.reply kind=msg-receive place=after message=ret peer=sample.Puppet$Nobody::caller()")) {
+            Slot.Child child = puppet(java, slot);
+            assertEquals("yes", child.ask("reply"));
+            assertEquals(List.of("msg-receive after yes"), slot.events("reply").stream().map(Object::toString).toList());
+            assertEquals(1, slot.header(Slot.ERRORS));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("javas")
+    void aClassWithoutItsPackageIsRefused(String java, @TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "hook sample.Puppet$Wire.reply kind=msg-receive peer=arg0::caller()")) {
+            Slot.Child child = slot.start(java, Slot.testClasses(), "sample.Puppet");
+            String said = "";
+            for (String line = child.line(); line != null && !said.contains("::"); line = child.line()) {
+                assertNotEquals("ready", line, "the process does not start with such a hook");
+                said = line;
+            }
+            assertTrue(said.contains("before :: stands a class with its package"), said);
         }
     }
 

@@ -50,17 +50,18 @@ public final class Dict {
         try {
             Stack stack = Stacks.capture();
             if (stack.point) {
-                Peers peer = Peers.NONE;
+                // A failing expression gives no text and takes nothing from the other one; the point stays.
                 int detail = 0;
                 try {
-                    if (hook.peer != null) {
-                        peer = Peers.ofValue(hook.peer.eval(self, args, ret));
-                    }
-                    if (hook.message != null) {
-                        detail = detail(hook.message.eval(self, args, ret));
-                    }
+                    detail = hook.message == null ? 0 : detail(hook.message.eval(self, args, ret));
                 } catch (Throwable t) {
-                    Link.count(Link.ERRORS); // a failing expression gives no text, the point stays
+                    Link.count(Link.ERRORS);
+                }
+                Peers peer = Peers.NONE;
+                try {
+                    peer = hook.peer == null ? Peers.NONE : Peers.ofValue(hook.peer.eval(self, args, ret));
+                } catch (Throwable t) {
+                    Link.count(Link.ERRORS);
                 }
                 boolean skippable = hook.skippable && place == Kinds.BEFORE && hook.kind == Kinds.MSG_SEND;
                 action = Points.point(hook.kind, place, stack, peer.ip, peer.text, detail, 0, false, skippable);

@@ -59,6 +59,9 @@ public final class Expr {
             from = dot + 1;
         }
         parts.add(text.substring(from));
+        if (owner != null && owner.indexOf('.') < 0) {
+            throw new IOException("`" + text + "`: before :: stands a class with its package");
+        }
         String first = owner == null ? parts.remove(0) : "";
         int root;
         if (owner != null) {
@@ -102,7 +105,7 @@ public final class Expr {
             value = staticMember(self);
             from = 1;
         } else {
-            value = root == THIS ? self : root == RET ? ret : root < args.length ? args[root] : null;
+            value = held(root == THIS ? self : root == RET ? ret : root < args.length ? args[root] : null);
         }
         for (int i = from; i < steps.length && value != null; i++) {
             if (value instanceof java.net.Socket && steps[i].equals("getRemoteSocketAddress()")) {
@@ -137,7 +140,10 @@ public final class Expr {
     }
 
     private static Object get(Member member, Object of) throws ReflectiveOperationException {
-        Object value = member instanceof Field ? ((Field) member).get(of) : ((Method) member).invoke(of);
+        return held(member instanceof Field ? ((Field) member).get(of) : ((Method) member).invoke(of));
+    }
+
+    private static Object held(Object value) {
         return value instanceof Optional ? ((Optional<?>) value).orElse(null) : value;
     }
 

@@ -62,7 +62,7 @@ public final class Observations {
         lines.write("obs", "refused", "node", node.name, "what", what, "why", why, "durable", mark());
     }
 
-    /** What is no failure, and a reader of the run is to know: a warning of its record. */
+    /** What is no failure, and a reader of the run is to know: a warning of its record. {@code what: particulars}: of each {@code what} a campaign says the first. */
     public void note(String text) {
         lines.write("obs", "note", "text", text);
     }
