@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::HashSet;
-use warren_model::HistoryEvent;
+use warren_model::{HistoryEvent, NotInjected};
 
 fn with(out: &Path, slots: Slots, runs: u64) -> FuzzOptions {
     FuzzOptions {
@@ -126,6 +126,46 @@ fn a_liveness_failure_that_cannot_stand_any_more_is_not_replayed_again() {
         let lines = lines(&end.folder);
         let replays = lines.iter().filter(|l| l["role"] == "confirm").count();
         assert_eq!((replays, end.findings), (2, 0), "-j {slots}");
+    }
+}
+
+/// It is no replay of what happened: the failure that shows in each one that is injected stands at 2 of 2 made, and not at 2 of 4.
+#[test]
+fn a_replay_that_is_not_injected_in_full_is_made_again() {
+    // In all of these replays, or in the first two only.
+    for (in_vain, found) in [(2, 1), (usize::MAX, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        // The first run of two faults fails; the next ones are its replays.
+        let mut since = 0;
+        let tweak: Tweak = Box::new(move |_, input, _, product| {
+            if input.faults.len() != 2 || since > 5 {
+                return;
+            }
+            if (1..=in_vain).contains(&since) {
+                product.record.not_injected = Some(NotInjected {
+                    index: 1,
+                    reason: "bound".into(),
+                    detail: "it did not come".into(),
+                    nearest: 0,
+                });
+            } else {
+                product.record.not_stable = Some("heal: no leader".into());
+            }
+            since += 1;
+        });
+        let o = with(dir.path(), Slots::Exactly(1), 60);
+        let (e, judge) = executor(without_bug(), tweak);
+        let end = campaign(o, e, &judge).unwrap();
+        let lines = lines(&end.folder);
+        let confirms = lines.iter().filter(|l| l["role"] == "confirm").count();
+        assert_eq!(end.findings, found, "{in_vain}");
+        if found == 1 {
+            assert_eq!(confirms, 5, "two in vain, three that tell");
+            assert!(stat(&end.folder, "finding_000000").ends_with("3/3"));
+        } else {
+            // Not for ever: three that tell nothing, and two that count as not shown.
+            assert_eq!(confirms, 5);
+        }
     }
 }
 
