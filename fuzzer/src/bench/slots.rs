@@ -20,8 +20,9 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The table's file.
+/// The table's file, and its plot's.
 const TABLE: &str = "slots.md";
+const PLOT: &str = "slots.svg";
 
 /// How many slots one row has, and how its runs start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,6 +215,9 @@ pub fn run(args: &BenchArgs, arms: &[Arm]) -> Result<Exit, CliError> {
     let mut rows = Vec::new();
     let mut failed = None;
     for (k, (arm, campaign)) in arms.iter().zip(&campaigns).enumerate() {
+        if interrupt.asked() {
+            break;
+        }
         eprintln!(
             "warren: campaign {} of {}, {} s with -j {}",
             k + 1,
@@ -221,7 +225,7 @@ pub fn run(args: &BenchArgs, arms: &[Arm]) -> Result<Exit, CliError> {
             args.seconds,
             arm.name()
         );
-        match measured(arm, campaign, &program, &interrupt) {
+        match measured(args, arm, campaign, &program, &interrupt) {
             Ok(Some(row)) => {
                 eprintln!(
                     "warren:   {} sequences in {:.0} s",
@@ -236,10 +240,12 @@ pub fn run(args: &BenchArgs, arms: &[Arm]) -> Result<Exit, CliError> {
             }
         }
     }
-    show(args, &folder, &rows)?;
+    // What went wrong first is told, not what it led to.
+    let shown = show(args, &folder, &rows);
     if let Some(e) = failed {
         return Err(e);
     }
+    shown?;
     if rows.len() < arms.len() {
         eprintln!("warren: ended by Ctrl-C: the rows are fewer than asked for");
     }
@@ -286,8 +292,9 @@ fn is_unused(folder: &Path, campaigns: &[Campaign]) -> Result<(), CliError> {
     }
 }
 
-/// Runs one campaign. None: the user asked for an end before.
+/// Runs one campaign. None: the user asked for an end before its time was over; after that it only works off what it owes.
 fn measured(
+    args: &BenchArgs,
     arm: &Arm,
     campaign: &Campaign,
     program: &Program,
@@ -295,9 +302,13 @@ fn measured(
 ) -> Result<Option<SlotsRow>, CliError> {
     program.is_the_same()?;
     campaign.make_ready()?;
-    match campaign.run(&program.path, interrupt, &|| false)? {
-        Ended::Asked => Ok(None),
-        Ended::Well => row_of(arm, &campaign.instance()).map(Some),
+    let ended = campaign.run(&program.path, interrupt, &|| false)?;
+    let row = row_of(arm, &campaign.instance());
+    #[allow(clippy::cast_precision_loss)] // seconds of a campaign
+    let whole = |r: &SlotsRow| r.seconds >= args.seconds as f64;
+    match ended {
+        Ended::Well => row.map(Some),
+        Ended::Asked => Ok(row.ok().filter(whole)),
     }
 }
 
@@ -320,6 +331,7 @@ fn row_of(arm: &Arm, instance: &Path) -> Result<SlotsRow, CliError> {
     SlotsRow::of(arm, &lines, &stats, cores).map_err(|e| in_file(&path, e))
 }
 
+/// Prints the rows, and keeps them where the user wants them kept; no rows leave no files.
 fn show(args: &BenchArgs, folder: &Path, rows: &[SlotsRow]) -> Result<(), CliError> {
     if args.json {
         let text = serde_json::to_string_pretty(rows)
@@ -328,7 +340,7 @@ fn show(args: &BenchArgs, folder: &Path, rows: &[SlotsRow]) -> Result<(), CliErr
     } else {
         print!("{}", table(rows));
     }
-    if args.out.is_none() {
+    if args.out.is_none() || rows.is_empty() {
         return Ok(());
     }
     let put = |name: &str, text: &str| {
@@ -337,10 +349,10 @@ fn show(args: &BenchArgs, folder: &Path, rows: &[SlotsRow]) -> Result<(), CliErr
     };
     put(TABLE, &table(rows))?;
     if let Some(chart) = chart(rows) {
-        put("slots.svg", &svg(&chart).map_err(CliError::setup)?)?;
+        put(PLOT, &svg(&chart).map_err(CliError::setup)?)?;
     }
     eprintln!(
-        "warren: table, plot and campaigns are in {}",
+        "warren: {TABLE} and the campaigns are in {}",
         folder.display()
     );
     Ok(())
@@ -592,9 +604,8 @@ mod tests {
         assert!(e.contains("line 1"), "{e}");
     }
 
-    #[test]
-    fn the_table_says_how_auto_stands_and_the_plot_leaves_cold_out() {
-        let row = |slots: &str, took, per_hour| SlotsRow {
+    fn row(slots: &str, took: u64, per_hour: f64) -> SlotsRow {
+        SlotsRow {
             slots: slots.into(),
             took,
             sequences: 10,
@@ -606,7 +617,29 @@ mod tests {
             from_prefix: 0.25,
             injected_in_full: 1.0,
             replays: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn files_are_of_rows_and_a_plot_of_rows_with_snapshots() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = || [TABLE, PLOT].map(|name| dir.path().join(name).exists());
+        let args = args(&format!(
+            "warren bench canary --slots 1 -o {}",
+            dir.path().display()
+        ));
+        show(&args, dir.path(), &[]).unwrap();
+        assert_eq!(there(), [false, false]);
+        show(&args, dir.path(), &[row("2/cold", 2, 300.0)]).unwrap();
+        assert_eq!(there(), [true, false]);
+        show(&args, dir.path(), &[row("2", 2, 900.0)]).unwrap();
+        assert_eq!(there(), [true, true]);
+        let plot = std::fs::read_to_string(dir.path().join(PLOT)).unwrap();
+        assert!(plot.contains("sequences an hour"), "{plot}");
+    }
+
+    #[test]
+    fn the_table_says_how_auto_stands_and_the_plot_leaves_cold_out() {
         let rows = [
             row("auto", 4, 1900.0),
             row("1", 1, 500.0),

@@ -149,7 +149,7 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     }
     match seen.failure.kind {
         FailureKind::Hang => {
-            let rate = rate_text(seen, 1, 1);
+            let rate = rate_text(session, seen, 1, 1);
             stand(session, handed.state, seen, 1, 1, Some(&rate))?;
             settled(session, handed.state)
         }
@@ -177,7 +177,7 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             }
             match outcome(k, n) {
                 Replayed::Stands => {
-                    let rate = rate_text(seen, k, n);
+                    let rate = rate_text(session, seen, k, n);
                     stand(session, handed.state, seen, k, n, Some(&rate))?;
                     settled(session, handed.state)
                 }
@@ -258,11 +258,9 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(
         session.counts.failing = session.counts.failing.saturating_sub(1);
         session.counts.unknowns += 1;
     }
-    let text = format!(
-        "{} failed once and showed again in {k} of {n} replays: no finding",
-        crate::campaign::finding::headline(&seen.failure)
-    );
-    let rate = format!("showed again in {k} of {n} replays: no finding");
+    let rate = format!("{}: no finding", shown_again(session, k, n));
+    let headline = crate::campaign::finding::headline(&seen.failure);
+    let text = format!("{headline} failed once and {rate}");
     let folder = write_unconfirmed(session, seen, (k, n), &rate)?;
     session.say(text.clone());
     session.say(format!("  story:     {}", folder.display()));
@@ -445,7 +443,7 @@ fn rate(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzEr
     if let Some(finding) = session.findings.iter_mut().find(|f| f.number == number) {
         (finding.k, finding.n) = (k, n);
     }
-    let text = rate_text(seen, k, n);
+    let text = rate_text(session, seen, k, n);
     session.say(format!("  confirmed: {text}"));
     let sub = if seen.failure.kind == FailureKind::Hang {
         "hangs"
@@ -456,15 +454,23 @@ fn rate(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzEr
     write_story(session, seen, number, &path, &text).map(drop)
 }
 
-fn rate_text(seen: &Seen, k: u32, n: u32) -> String {
+fn rate_text(session: &Session, seen: &Seen, k: u32, n: u32) -> String {
+    let shown = shown_again(session, k, n);
     match seen.failure.kind {
         FailureKind::Hang => {
             "over its limit twice, the second time alone with twice the limit".into()
         }
-        FailureKind::Safety => {
-            format!("showed again in {k} of {n} replays; stands by its evidence")
-        }
-        FailureKind::Liveness => format!("showed again in {k} of {n} replays"),
+        FailureKind::Safety => format!("{shown}; stands by its evidence"),
+        FailureKind::Liveness => shown,
+    }
+}
+
+/// With the replays that say nothing either way: a rate of few of many is another one.
+fn shown_again(session: &Session, k: u32, n: u32) -> String {
+    let shown = format!("showed again in {k} of {n} replays");
+    match session.owed.as_ref().map_or(0, |o| o.voids) {
+        0 => shown,
+        more => format!("{shown}, and {more} more told nothing"),
     }
 }
 

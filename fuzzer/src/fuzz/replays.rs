@@ -111,10 +111,10 @@ fn replayed<E: Cluster>(
     session.run_ended(&written)?;
     let again = |f: &Failure| f.signature == seen.failure.signature;
     let shown = run.judgement().failures.iter().any(again);
-    // A replay whose faults did not all happen is none of what it repeats.
+    // A replay in which less happened than in its run is none of it.
     let record = run.record();
-    let told_nothing =
-        run.judgement().void.is_some() || record.set_up_failed() || record.not_injected.is_some();
+    let less = record.not_injected.is_some() && seen.product.record.happened().is_some();
+    let told_nothing = run.judgement().void.is_some() || record.set_up_failed() || less;
     if told_nothing && !shown && owed.voids < REPLAYS {
         owed.voids += 1;
     } else {

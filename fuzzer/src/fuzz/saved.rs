@@ -91,7 +91,7 @@ impl Default for Job {
 /// A failing run that is not decided on yet; the run itself lies in `state/owed`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owed {
-    /// Replays in which it showed again, replays made, void replays.
+    /// Replays in which it showed again, replays made, and beside these replays that told nothing.
     pub k: u32,
     pub n: u32,
     pub voids: u32,

@@ -129,7 +129,7 @@ fn a_liveness_failure_that_cannot_stand_any_more_is_not_replayed_again() {
     }
 }
 
-/// It is no replay of what happened: the failure that shows in each one that is injected stands at 2 of 2 made, and not at 2 of 4.
+/// It is no replay of what happened: a failure that shows in each one that is injected stands at 3 of 3, and not at 3 of 5.
 #[test]
 fn a_replay_that_is_not_injected_in_full_is_made_again() {
     // In all of these replays, or in the first two only.
@@ -162,11 +162,45 @@ fn a_replay_that_is_not_injected_in_full_is_made_again() {
         if found == 1 {
             assert_eq!(confirms, 5, "two in vain, three that tell");
             assert!(stat(&end.folder, "finding_000000").ends_with("3/3"));
+            let evidence = end.folder.join("findings/000000/evidence.txt");
+            let evidence = std::fs::read_to_string(evidence).unwrap();
+            let want = "showed again in 3 of 3 replays, and 2 more told nothing";
+            assert!(evidence.contains(want), "{evidence}");
         } else {
             // Not for ever: three that tell nothing, and two that count as not shown.
             assert_eq!(confirms, 5);
         }
     }
+}
+
+/// A run that failed before any of its faults is replayed as it was asked for: one more in which none came is the same again.
+#[test]
+fn where_nothing_happened_a_replay_without_faults_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut since = 0;
+    let tweak: Tweak = Box::new(move |_, input, _, product| {
+        if input.faults.len() != 2 || since > 3 {
+            return;
+        }
+        product.record.not_injected = Some(NotInjected {
+            index: 0,
+            reason: "bound".into(),
+            detail: "it did not come".into(),
+            nearest: 0,
+        });
+        product.record.matched = None;
+        // The run and one of its replays.
+        if since == 0 || since == 2 {
+            product.record.not_stable = Some("heal: no leader".into());
+        }
+        since += 1;
+    });
+    let o = with(dir.path(), Slots::Exactly(1), 60);
+    let (e, judge) = executor(without_bug(), tweak);
+    let end = campaign(o, e, &judge).unwrap();
+    let lines = lines(&end.folder);
+    let confirms = lines.iter().filter(|l| l["role"] == "confirm").count();
+    assert_eq!((confirms, end.findings), (3, 0), "1 of 3: no finding");
 }
 
 #[test]
