@@ -3,8 +3,11 @@
 //! One campaign each, a process of its own, one after the other from an empty folder, as a user starts them; their runs.jsonl and fuzzer_stats
 //! give the rows, nothing is estimated. Confirmations of findings are in the time.
 
-use crate::campaign::RunRole;
-use crate::campaign::folder::write_whole;
+mod row;
+mod shown;
+
+use self::row::SlotsRow;
+use self::shown::{TABLE, show};
 use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{load, setup_flags};
@@ -12,17 +15,10 @@ use crate::cli::signals::Interrupt;
 use crate::compare::campaign::{Campaign, Ended, Program, owned, parsed};
 use crate::fuzz::Slots;
 use crate::fuzz_cmd::may_start_so;
-use crate::plot::chart::{Across, Chart, Line, svg};
 use crate::whatsup::instance::Stats;
-use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-
-/// The table's file, and its plot's.
-const TABLE: &str = "slots.md";
-const PLOT: &str = "slots.svg";
 
 /// How many slots one row has, and how its runs start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,99 +90,6 @@ impl Arm {
             folder,
             words,
         }
-    }
-}
-
-/// What one campaign came to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SlotsRow {
-    /// As asked for, `auto`, `2/cold`.
-    pub slots: String,
-    /// How many there were.
-    pub took: u64,
-    /// Tested by the strategy, as the campaign counts them.
-    pub sequences: u64,
-    /// Of fuzzing, to the end of the last run.
-    pub seconds: f64,
-    pub per_hour: f64,
-    /// Mean of a sequence's run.
-    pub wall_s: f64,
-    /// All that was spent, of prefixes and confirmations, too, on each sequence.
-    pub cpu_s: f64,
-    /// Of all cores.
-    pub cpu_share: f64,
-    pub from_prefix: f64,
-    pub injected_in_full: f64,
-    /// Runs that confirmed findings, which have the machine for themselves where a failure is one of liveness.
-    pub replays: u64,
-}
-
-/// The part of a line of runs.jsonl that counts here.
-#[derive(Deserialize)]
-struct RunLine {
-    role: RunRole,
-    at_ms: u64,
-    reason: Option<String>,
-    #[serde(default)]
-    from_prefix: Option<usize>,
-    void: Option<String>,
-    times_ms: Total,
-    spent_ms: u64,
-}
-
-#[derive(Deserialize)]
-struct Total {
-    total: u64,
-}
-
-#[allow(clippy::cast_precision_loss)] // times and numbers of runs are far below 2^52
-impl SlotsRow {
-    /// Of a campaign's two files on a machine of so many cores.
-    ///
-    /// # Errors
-    /// A line that is none, or a campaign without one tested sequence.
-    fn of(arm: &Arm, jsonl: &str, stats: &Stats, cores: usize) -> Result<Self, String> {
-        let mut fuzzing = Vec::new();
-        for (i, text) in jsonl.lines().enumerate() {
-            let line: RunLine =
-                serde_json::from_str(text).map_err(|e| format!("line {}: {e}", i + 1))?;
-            if line.role != RunRole::Learning {
-                fuzzing.push(line);
-            }
-        }
-        let tested: Vec<&RunLine> = fuzzing
-            .iter()
-            .filter(|l| matches!(l.role, RunRole::Fuzz | RunRole::Repeat) && l.void.is_none())
-            .collect();
-        let sequences = stats.number("sequences_tested");
-        let (n, runs, ms) = (sequences as f64, tested.len() as f64, 1000.0);
-        let seconds = fuzzing.iter().map(|l| l.at_ms).max().unwrap_or(0) as f64 / ms;
-        if sequences == 0 || tested.is_empty() || seconds <= 0.0 {
-            return Err("no sequence was tested".into());
-        }
-        let spent = fuzzing.iter().map(|l| l.spent_ms).sum::<u64>() as f64 / ms;
-        let share =
-            |of: &dyn Fn(&RunLine) -> bool| tested.iter().filter(|l| of(l)).count() as f64 / runs;
-        Ok(SlotsRow {
-            slots: arm.name(),
-            took: stats.number("side_by_side"),
-            sequences,
-            seconds,
-            per_hour: 3600.0 * n / seconds,
-            wall_s: tested.iter().map(|l| l.times_ms.total).sum::<u64>() as f64 / ms / runs,
-            cpu_s: spent / n,
-            cpu_share: spent / seconds / cores as f64,
-            from_prefix: share(&|l| l.from_prefix.is_some()),
-            injected_in_full: share(&|l| l.reason.is_none()),
-            replays: fuzzing
-                .iter()
-                .filter(|l| l.role == RunRole::Confirm)
-                .count() as u64,
-        })
-    }
-
-    fn is_usual(&self) -> bool {
-        !self.slots.contains('/')
     }
 }
 
@@ -328,102 +231,7 @@ fn row_of(arm: &Arm, instance: &Path) -> Result<SlotsRow, CliError> {
     let (path, stats) = read(instance.join("fuzzer_stats"))?;
     let stats = Stats::parse(&stats).map_err(|e| in_file(&path, e))?;
     let (path, lines) = read(instance.join("runs.jsonl"))?;
-    SlotsRow::of(arm, &lines, &stats, cores).map_err(|e| in_file(&path, e))
-}
-
-/// Prints the rows, and keeps them where the user wants them kept; no rows leave no files.
-fn show(args: &BenchArgs, folder: &Path, rows: &[SlotsRow]) -> Result<(), CliError> {
-    if args.json {
-        let text = serde_json::to_string_pretty(rows)
-            .map_err(|e| CliError::setup(format!("writing the figures: {e}")))?;
-        println!("{text}");
-    } else {
-        print!("{}", table(rows));
-    }
-    if args.out.is_none() || rows.is_empty() {
-        return Ok(());
-    }
-    let put = |name: &str, text: &str| {
-        let path = folder.join(name);
-        write_whole(&path, text.as_bytes()).map_err(|e| CliError::setup(e.to_string()))
-    };
-    put(TABLE, &table(rows))?;
-    if let Some(chart) = chart(rows) {
-        put(PLOT, &svg(&chart).map_err(CliError::setup)?)?;
-    }
-    eprintln!(
-        "warren: {TABLE} and the campaigns are in {}",
-        folder.display()
-    );
-    Ok(())
-}
-
-/// As Markdown, and how `auto` stands to the best.
-fn table(rows: &[SlotsRow]) -> String {
-    let mut text = String::from(
-        "| -j | sequences | seconds | an hour | mean wall of one, s | CPU s of one | share of CPU | from a prefix | injected in full | replays |\n|---|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for r in rows {
-        let took = match r.slots.strip_prefix("auto") {
-            Some(_) => format!(" ({})", r.took),
-            None => String::new(),
-        };
-        let _ = writeln!(
-            text,
-            "| `{}`{took} | {} | {:.0} | {:.0} | {:.1} | {:.1} | {:.0} % | {:.0} % | {:.0} % | {} |",
-            r.slots,
-            r.sequences,
-            r.seconds,
-            r.per_hour,
-            r.wall_s,
-            r.cpu_s,
-            100.0 * r.cpu_share,
-            100.0 * r.from_prefix,
-            100.0 * r.injected_in_full,
-            r.replays
-        );
-    }
-    let best = rows.iter().max_by(|a, b| a.per_hour.total_cmp(&b.per_hour));
-    if let (Some(best), Some(auto)) = (best, rows.iter().find(|r| r.slots == "auto")) {
-        let _ = writeln!(
-            text,
-            "\n`auto` took {}: {:.0} % of the best, `{}`",
-            auto.took,
-            100.0 * auto.per_hour / best.per_hour,
-            best.slots
-        );
-    }
-    text
-}
-
-/// Sequences an hour and the share of CPU over the number of slots, both in percent; rows that start otherwise have no place in it. None: there
-/// are no others.
-#[allow(clippy::cast_precision_loss)] // a number of slots
-fn chart(rows: &[SlotsRow]) -> Option<Chart> {
-    let mut usual: Vec<&SlotsRow> = rows.iter().filter(|r| r.is_usual()).collect();
-    // Of two rows of so many slots, as `auto` may be one, the higher.
-    usual.sort_by(|a, b| a.took.cmp(&b.took).then(b.per_hour.total_cmp(&a.per_hour)));
-    usual.dedup_by_key(|r| r.took);
-    let best = usual.iter().map(|r| r.per_hour).max_by(f64::total_cmp)?;
-    let line = |name: String, of: &dyn Fn(&SlotsRow) -> f64| Line {
-        name,
-        points: std::iter::once((0.0, 0.0))
-            .chain(usual.iter().map(|r| (r.took as f64, 100.0 * of(r))))
-            .collect(),
-    };
-    Some(Chart {
-        file: "slots".into(),
-        title: "Slots side by side".into(),
-        across: Across::Count("slots"),
-        lines: vec![
-            line(
-                format!("sequences an hour, % of the best ({best:.0})"),
-                &|r| r.per_hour / best,
-            ),
-            line("share of the CPU, %".into(), &|r| r.cpu_share),
-        ],
-        steps: false,
-    })
+    SlotsRow::of(arm.name(), &lines, &stats, cores).map_err(|e| in_file(&path, e))
 }
 
 #[cfg(test)]
@@ -432,7 +240,7 @@ mod tests {
     use crate::cli::args::{Cli, Command};
     use clap::Parser;
 
-    fn args(words: &str) -> BenchArgs {
+    pub(super) fn args(words: &str) -> BenchArgs {
         match Cli::try_parse_from(words.split(' ')).unwrap().command {
             Command::Bench(args) => args,
             other => panic!("{other:?}"),
@@ -542,126 +350,5 @@ mod tests {
         ] {
             assert!(Cli::try_parse_from(words.split(' ')).is_err(), "{words}");
         }
-    }
-
-    fn line(role: &str, at: u64, total: u64, spent: u64, rest: &str) -> String {
-        format!(
-            "{{\"role\":\"{role}\",\"at_ms\":{at},\"times_ms\":{{\"total\":{total}}},\"spent_ms\":{spent},{rest}}}\n"
-        )
-    }
-
-    fn stats(took: u64, tested: u64) -> Stats {
-        Stats::parse(&format!(
-            "start_time : 1\nlast_update : 2\nfuzzer_pid : 3\nexecs_done : 4\nside_by_side : {took}\nsequences_tested : {tested}\n"
-        ))
-        .unwrap()
-    }
-
-    const GOOD: &str = "\"reason\":null,\"void\":null";
-
-    #[test]
-    fn a_row_counts_what_the_strategy_tested() {
-        let text = [
-            line("learning", 0, 9000, 90_000, GOOD),
-            line("fuzz", 5000, 4000, 3000, GOOD),
-            line(
-                "fuzz",
-                6000,
-                2000,
-                2000,
-                "\"reason\":\"it was not reached\",\"void\":null,\"from_prefix\":2",
-            ),
-            line(
-                "fuzz",
-                7000,
-                9000,
-                500,
-                "\"reason\":null,\"void\":\"starved\"",
-            ),
-            line("repeat", 8000, 6000, 500, GOOD),
-            line("confirm", 10_000, 3000, 2500, GOOD),
-        ]
-        .concat();
-        let arm: Arm = "auto".parse().unwrap();
-        let row = SlotsRow::of(&arm, &text, &stats(2, 3), 2).unwrap();
-        let want = SlotsRow {
-            slots: "auto".into(),
-            took: 2,
-            sequences: 3,
-            seconds: 10.0,
-            per_hour: 1080.0,
-            wall_s: 4.0,
-            cpu_s: 8.5 / 3.0,
-            cpu_share: 0.425,
-            from_prefix: 1.0 / 3.0,
-            injected_in_full: 2.0 / 3.0,
-            replays: 1,
-        };
-        assert_eq!(row, want);
-        let e = SlotsRow::of(&arm, &line("learning", 0, 1, 1, GOOD), &stats(1, 0), 2).unwrap_err();
-        assert!(e.contains("no sequence"), "{e}");
-        let e = SlotsRow::of(&arm, "{}\n", &stats(1, 0), 2).unwrap_err();
-        assert!(e.contains("line 1"), "{e}");
-    }
-
-    fn row(slots: &str, took: u64, per_hour: f64) -> SlotsRow {
-        SlotsRow {
-            slots: slots.into(),
-            took,
-            sequences: 10,
-            seconds: 60.0,
-            per_hour,
-            wall_s: 1.0,
-            cpu_s: 1.0,
-            cpu_share: 0.5,
-            from_prefix: 0.25,
-            injected_in_full: 1.0,
-            replays: 0,
-        }
-    }
-
-    #[test]
-    fn files_are_of_rows_and_a_plot_of_rows_with_snapshots() {
-        let dir = tempfile::tempdir().unwrap();
-        let there = || [TABLE, PLOT].map(|name| dir.path().join(name).exists());
-        let args = args(&format!(
-            "warren bench canary --slots 1 -o {}",
-            dir.path().display()
-        ));
-        show(&args, dir.path(), &[]).unwrap();
-        assert_eq!(there(), [false, false]);
-        show(&args, dir.path(), &[row("2/cold", 2, 300.0)]).unwrap();
-        assert_eq!(there(), [true, false]);
-        show(&args, dir.path(), &[row("2", 2, 900.0)]).unwrap();
-        assert_eq!(there(), [true, true]);
-        let plot = std::fs::read_to_string(dir.path().join(PLOT)).unwrap();
-        assert!(plot.contains("sequences an hour"), "{plot}");
-    }
-
-    #[test]
-    fn the_table_says_how_auto_stands_and_the_plot_leaves_cold_out() {
-        let rows = [
-            row("auto", 4, 1900.0),
-            row("1", 1, 500.0),
-            row("4", 4, 2000.0),
-            row("2/cold", 2, 300.0),
-        ];
-        let text = table(&rows);
-        assert!(text.contains("| `auto` (4) | 10 |"), "{text}");
-        assert!(
-            text.contains("`auto` took 4: 95 % of the best, `4`"),
-            "{text}"
-        );
-        assert!(!table(&rows[1..]).contains("of the best"));
-        assert!(chart(&rows[3..]).is_none() && chart(&[]).is_none());
-        let chart = chart(&rows).unwrap();
-        assert_eq!(
-            chart.lines[0].points,
-            [(0.0, 0.0), (1.0, 25.0), (4.0, 100.0)]
-        );
-        assert_eq!(
-            chart.lines[1].points,
-            [(0.0, 0.0), (1.0, 50.0), (4.0, 50.0)]
-        );
     }
 }
