@@ -29,7 +29,7 @@ pub use record::{
 pub use rules::{ExitRule, LogRule, Rules};
 pub use sequence::{
     At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultKind, FaultSequence, MAX_STALL_MS,
-    Member, Shape, ShapeError, ShapeFault, StartState, TextError, Who, stall_text,
+    Member, Shape, ShapeError, ShapeFault, StartState, TextError, Who,
 };
 pub use trace::{EventFlags, Interval, Trace, TraceEvent};
 pub use verdict::{Failure, FailureKind, Judgement, Stage, Unknown, Verdict};

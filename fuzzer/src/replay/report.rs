@@ -5,8 +5,7 @@ use crate::ui::clip;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use warren_model::{
-    At, CrashStyle, CutHow, CutWay, FailureKind, Fault, FaultAt, Injected, Judgement, PhaseTimes,
-    RunProduct, Stage, Trace, Verdict, Who, stall_text,
+    At, FailureKind, FaultAt, Injected, Judgement, PhaseTimes, RunProduct, Stage, Trace, Verdict,
 };
 
 /// Longest line of evidence printed, in characters; contents of a target may be of any length.
@@ -269,60 +268,7 @@ fn done(i: &Injected) -> String {
 /// A fault and its place, for people: `crash zk1 at zk1 force before FileTxnLog.commit:120 (3rd occurrence)`.
 #[must_use]
 pub fn fault_text(f: &FaultAt, trace: &Trace) -> String {
-    let what = match &f.fault {
-        Fault::Crash { who, style } => {
-            let style = match style {
-                CrashStyle::Process => "",
-                CrashStyle::Machine => " (machine)",
-                CrashStyle::Outage => " (outage)",
-            };
-            format!("crash {}{style}", who_text(who))
-        }
-        Fault::Reboot { who } => format!("reboot {}", who_text(who)),
-        Fault::PartitionStart { how, who } => {
-            let names = |m: &[warren_model::Member]| {
-                m.iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join("+")
-            };
-            let how = match how {
-                CutHow::Drop => "drop",
-                CutHow::Throw => "throw",
-                CutHow::Lose => "lose",
-            };
-            let arrow = match who.way {
-                CutWay::Both => "<->",
-                CutWay::To => "->",
-                CutWay::From => "<-",
-            };
-            let from = if who.from.is_empty() {
-                "all others".to_owned()
-            } else {
-                names(&who.from)
-            };
-            let bridge = who
-                .bridge
-                .as_ref()
-                .map_or_else(String::new, |b| format!(", bridge {b}"));
-            format!(
-                "partition-start {} {arrow} {from} ({how}{bridge})",
-                names(&who.cut)
-            )
-        }
-        Fault::PartitionStop => "partition-stop".to_owned(),
-        Fault::Stall { ms, until_next } => stall_text(*ms, *until_next),
-    };
-    format!("{what} {}", at_text(&f.at, trace))
-}
-
-fn who_text(who: &Who) -> String {
-    match who {
-        Who::Executing => "@executing".to_owned(),
-        Who::Node(n) => n.to_string(),
-        Who::Role(r) => format!("@{r}"),
-        Who::FirstDead => "@first-dead".to_owned(),
-    }
+    format!("{} {}", f.fault, at_text(&f.at, trace))
 }
 
 fn at_text(at: &At, trace: &Trace) -> String {
@@ -388,7 +334,8 @@ fn stage(s: Stage) -> &'static str {
 mod tests {
     use super::*;
     use warren_model::{
-        Failure, FaultSequence, KillLatency, NodeName, NotInjected, RunRecord, Unknown,
+        CrashStyle, Failure, Fault, FaultSequence, KillLatency, NodeName, NotInjected, RunRecord,
+        Unknown, Who,
     };
 
     fn failure(kind: FailureKind) -> Failure {

@@ -101,20 +101,10 @@ impl Swarm {
 /// For people and fuzzer_stats.
 impl fmt::Display for Swarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let style = match self.style {
-            CrashStyle::Process => "process",
-            CrashStyle::Machine => "machine",
-            CrashStyle::Outage => "outage",
-        };
-        let how = match self.how {
-            CutHow::Drop => "drop",
-            CutHow::Throw => "throw",
-            CutHow::Lose => "lose",
-        };
         write!(
             f,
-            "faults {}, crashes by {style}, cuts by {how}, at most {} faults, shapes {} %, havoc {} %, cold {} %",
-            self.faults, self.max_faults, self.shapes, self.havoc, self.cold
+            "faults {}, crashes by {}, cuts by {}, at most {} faults, shapes {} %, havoc {} %, cold {} %",
+            self.faults, self.style, self.how, self.max_faults, self.shapes, self.havoc, self.cold
         )
     }
 }

@@ -1,8 +1,10 @@
 //! The fuzz input: a start state and an ordered list of (where, fault). LibAFL's `Input`.
 //!
 //! Made by strategies and by hand; run by the executor. Says nothing about whether it is legal: that is
-//! [`crate::constraints`]. The text form is in [`text`].
+//! [`crate::constraints`]. The text form is in [`text`], what people read
+//! of a fault in [`names`].
 
+mod names;
 pub mod shape;
 mod text;
 
@@ -113,17 +115,6 @@ pub enum Fault {
 /// Longest stall, in ms: more is a node that hangs, and no wide window.
 pub const MAX_STALL_MS: u32 = 60_000;
 
-/// A stall for people: `stall 500 ms`, with how it may end before.
-#[must_use]
-pub fn stall_text(ms: u32, until_next: bool) -> String {
-    let end = if until_next {
-        ", or until the next fault is done"
-    } else {
-        ""
-    };
-    format!("stall {ms} ms{end}")
-}
-
 /// The kind of a fault without style, how, who or target: what fault ids and user options speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FaultKind {
@@ -137,18 +128,6 @@ pub enum FaultKind {
     PartitionStop,
     #[serde(rename = "stall")]
     Stall,
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FaultKind::Crash => "crash",
-            FaultKind::Reboot => "reboot",
-            FaultKind::PartitionStart => "partition-start",
-            FaultKind::PartitionStop => "partition-stop",
-            FaultKind::Stall => "stall",
-        })
-    }
 }
 
 /// The node a crash or reboot is for.
@@ -344,17 +323,6 @@ impl FaultSequence {
             "fault-free".into()
         } else {
             kinds.join("+")
-        }
-    }
-}
-
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Member::Node(n) => write!(f, "{n}"),
-            Member::Executing => f.write_str("@executing"),
-            Member::Peer => f.write_str("@peer"),
-            Member::Role(r) => write!(f, "@{r}"),
         }
     }
 }

@@ -332,40 +332,20 @@ impl FaultText {
             at: Some(AtText::from_at(&f.at)),
             ..FaultText::default()
         };
-        let name = |who: &Who| match who {
-            Who::Executing => "@executing".to_owned(),
-            Who::FirstDead => "@first-dead".to_owned(),
-            Who::Node(n) => n.to_string(),
-            Who::Role(r) => format!("@{r}"),
-        };
         match &f.fault {
             Fault::Crash { who, style } => {
-                t.style = Some(
-                    match style {
-                        CrashStyle::Process => "process",
-                        CrashStyle::Machine => "machine",
-                        CrashStyle::Outage => "outage",
-                    }
-                    .into(),
-                );
+                t.style = Some(style.to_string());
                 if *who != Who::Executing {
-                    t.node = Some(name(who));
+                    t.node = Some(who.to_string());
                 }
             }
             Fault::Reboot { who } => {
                 if *who != Who::FirstDead {
-                    t.node = Some(name(who));
+                    t.node = Some(who.to_string());
                 }
             }
             Fault::PartitionStart { how, who } => {
-                t.how = Some(
-                    match how {
-                        CutHow::Drop => "drop",
-                        CutHow::Throw => "throw",
-                        CutHow::Lose => "lose",
-                    }
-                    .into(),
-                );
+                t.how = Some(how.to_string());
                 t.who = Some(WhoText::from_cut(who));
             }
             Fault::PartitionStop => {}
@@ -434,14 +414,7 @@ impl WhoText {
             cut: names(&who.cut),
             from: names(&who.from),
             bridge: who.bridge.as_ref().map(ToString::to_string),
-            way: Some(
-                match who.way {
-                    CutWay::Both => "both",
-                    CutWay::To => "to",
-                    CutWay::From => "from",
-                }
-                .into(),
-            ),
+            way: Some(who.way.to_string()),
         }
     }
 }

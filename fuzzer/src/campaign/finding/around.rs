@@ -2,7 +2,6 @@
 //!
 //! The executor notes how far each log had got when a fault was done, so that logs without times are cut as well as others.
 
-use super::timeline::describe;
 use std::fmt::Write;
 use warren_feedback::logs::lines;
 use warren_model::{LogMark, LogMoment, NodeName, RunProduct};
@@ -97,8 +96,7 @@ fn name(product: &RunProduct, at: LogMoment) -> String {
         LogMoment::Starts => "nodes are started again".into(),
         LogMoment::Fault(i) => {
             let fault = product.record.injected.iter().find(|x| x.index == i);
-            let what =
-                fault.map_or_else(String::new, |x| format!(": {}", describe(&x.matched.fault)));
+            let what = fault.map_or_else(String::new, |x| format!(": {}", x.matched.fault));
             format!("fault {}{what}: done", i + 1)
         }
     }

@@ -5,7 +5,7 @@ use super::ops;
 use std::fmt::Write;
 use warren_model::{
     At, EventFlags, Fault, HistoryEvent, Injected, Judgement, LogMoment, Member, NodeName,
-    RunProduct, Trace, TraceEvent, Who, stall_text,
+    RunProduct, Trace, TraceEvent, Who,
 };
 
 /// Points shown before and after each fault.
@@ -111,7 +111,7 @@ fn is_point(row: &str) -> bool {
 fn faults(product: &RunProduct) -> Vec<Row> {
     let mut rows = Vec::new();
     for i in &product.record.injected {
-        let (n, what) = (i.index + 1, describe(&i.matched.fault));
+        let (n, what) = (i.index + 1, &i.matched.fault);
         rows.push((
             i.t_reached,
             1,
@@ -278,40 +278,6 @@ fn points(product: &RunProduct) -> Vec<Row> {
         .filter(|(_, s)| **s)
         .map(|(e, _)| (e.t_ns, 2, point_line(trace, e)))
         .collect()
-}
-
-/// A fault without its place, for people: `crash n1`, `cut n1 from all others (both)`.
-#[must_use]
-pub fn describe(fault: &Fault) -> String {
-    let name = |w: &Who| match w {
-        Who::Node(n) => n.to_string(),
-        other => format!("{other:?}"),
-    };
-    match fault {
-        Fault::Crash { who, .. } => format!("crash {}", name(who)),
-        Fault::Reboot { who } => format!("reboot {}", name(who)),
-        Fault::PartitionStart { who, how } => {
-            let names = |m: &[Member]| {
-                m.iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join(",")
-            };
-            let from = if who.from.is_empty() {
-                "all others".to_owned()
-            } else {
-                names(&who.from)
-            };
-            let bridge = who
-                .bridge
-                .as_ref()
-                .map_or_else(String::new, |b| format!(", bridge {b}"));
-            let how = format!("{how:?}, {:?}", who.way).to_lowercase();
-            format!("cut {} from {from} ({how}{bridge})", names(&who.cut))
-        }
-        Fault::PartitionStop => "the cut ends".into(),
-        Fault::Stall { ms, until_next } => stall_text(*ms, *until_next),
-    }
 }
 
 fn point_line(trace: &Trace, e: &TraceEvent) -> String {
