@@ -3,7 +3,8 @@
 //! with its whole story, and a replay of it fails as before.
 //!
 //! A signature says what was seen (check, normalised evidence, role, stage), and two bugs may look alike: most lost writes have one
-//! signature. So a bug may ask for lines of a node's log, too; what has the signature and not the lines is not known.
+//! signature. So a bug may ask for lines of a node's log, or of what the check itself saw, too; what has the signature and not the lines is
+//! not known.
 
 use regex::Regex;
 use serde::Deserialize;
@@ -37,6 +38,8 @@ pub struct KnownBug {
     /// The first release without it, where there is one.
     pub fixed_in: Option<String>,
     signatures: Vec<String>,
+    /// Each must match in a line of the failure's own evidence.
+    evidence: Vec<Regex>,
     /// Each must match in one and the same node's log: that of the process that ended, where one did.
     log: Vec<Regex>,
 }
@@ -59,11 +62,13 @@ struct BugText {
     fixed_in: Option<String>,
     signatures: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
+    evidence: Vec<Spanned<String>>,
+    #[serde(default)]
     log: Vec<Spanned<String>>,
 }
 
 impl KnownBug {
-    /// It is told by lines of a log, and not by its signature alone, which load may explain too.
+    /// It is told by lines of a log, and not by what was seen alone, which load may explain too.
     #[must_use]
     pub fn has_lines(&self) -> bool {
         !self.log.is_empty()
@@ -203,12 +208,16 @@ impl KnownBugs {
             for s in b.signatures.get_ref() {
                 is_signature(s.get_ref()).map_err(|why| at(s.span(), why))?;
             }
-            let log = b.log.iter().map(|pattern| {
-                Regex::new(pattern.get_ref())
-                    .map_err(|e| at(pattern.span(), crate::ui::one_line(&e.to_string())))
-            });
+            let patterns = |all: &[Spanned<String>]| {
+                let pattern = |p: &Spanned<String>| {
+                    Regex::new(p.get_ref())
+                        .map_err(|e| at(p.span(), crate::ui::one_line(&e.to_string())))
+                };
+                all.iter().map(pattern).collect::<Result<Vec<_>, _>>()
+            };
             bugs.push(KnownBug {
-                log: log.collect::<Result<_, _>>()?,
+                evidence: patterns(&b.evidence)?,
+                log: patterns(&b.log)?,
                 id,
                 title: b.title,
                 fixed_in: b.fixed_in,
@@ -223,21 +232,26 @@ impl KnownBugs {
         Ok((KnownBugs(bugs), file.base))
     }
 
-    /// The bug that a failure of a run is, by its signature and the nodes' logs. Why a process ended stands in the log of its own node; what
-    /// one node shows otherwise (no service, other data) may be another's doing.
+    /// The bug that a failure of a run is, by its signature, its evidence and the nodes' logs. Why a process ended stands in the log of its
+    /// own node; what one node shows otherwise (no service, other data) may be another's doing.
     #[must_use]
     pub fn of(&self, failure: &Failure, logs: &BTreeMap<NodeName, String>) -> Option<&KnownBug> {
         let own = failure.node.as_ref().filter(|_| failure.checker == EXIT);
-        let tells =
-            |log: &str, bug: &KnownBug| bug.log.iter().all(|p| log.lines().any(|l| p.is_match(l)));
         self.0.iter().find(|bug| {
-            let asked = logs
+            let mut asked = logs
                 .iter()
                 .filter(|(node, _)| own.is_none_or(|own| own == *node));
+            let seen = || failure.evidence.iter().flat_map(|e| e.lines());
             bug.signatures.contains(&failure.signature)
-                && (bug.log.is_empty() || asked.map(|(_, log)| log).any(|log| tells(log, bug)))
+                && all_match(&bug.evidence, seen)
+                && (bug.log.is_empty() || asked.any(|(_, log)| all_match(&bug.log, || log.lines())))
         })
     }
+}
+
+/// Each pattern in some line.
+fn all_match<'a, L: Iterator<Item = &'a str>>(patterns: &[Regex], lines: impl Fn() -> L) -> bool {
+    patterns.iter().all(|p| lines().any(|l| p.is_match(l)))
 }
 
 /// What is wrong with a file, with its path and the line.
@@ -274,7 +288,8 @@ mod tests {
     fn a_bug_is_known_by_its_signature_and_its_lines() {
         let text = format!(
             "{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\", \"00000002\"]\nfixed_in = \"2.0\"\n\
-             [[bug]]\nid = \"T-2\"\ntitle = \"two\"\nsignatures = [\"00000003\"]\nlog = ['ACK \\d+ dropped', 'no quorum']\n"
+             [[bug]]\nid = \"T-2\"\ntitle = \"two\"\nsignatures = [\"00000003\"]\nlog = ['ACK \\d+ dropped', 'no quorum']\n\
+             [[bug]]\nid = \"T-3\"\ntitle = \"three\"\nsignatures = [\"00000005\"]\nevidence = ['waits', '^pid=\\d+']\n"
         );
         let (known, _) = KnownBugs::parse(&text, "t").unwrap();
         let logs = |texts: [&str; 2]| -> BTreeMap<NodeName, String> {
@@ -306,6 +321,19 @@ mod tests {
             known.of(&ended("a"), &both).is_none(),
             "that b ended so says nothing of a"
         );
+        for (evidence, id) in [
+            (vec!["it waits", "pid=7, RUNNABLE"], Some("T-3")),
+            (vec!["it waits\npid=7, RUNNABLE"], Some("T-3")),
+            (vec!["it waits", "no pid=7"], None),
+            (vec![], None),
+        ] {
+            let seen = Failure {
+                evidence: evidence.iter().map(ToString::to_string).collect(),
+                ..failure("00000005")
+            };
+            let got = known.of(&seen, &both).map(|b| b.id.as_str());
+            assert_eq!(got, id, "{evidence:?}");
+        }
         let one = known.of(&failure("00000001"), &none).unwrap();
         assert_eq!(one.to_string(), "T-1 (one), fixed in 2.0");
     }
@@ -328,6 +356,11 @@ mod tests {
             (
                 bug("signatures = [\"00000001\"]\nlog = [\"(\"]\n"),
                 8,
+                "unclosed",
+            ),
+            (
+                bug("signatures = [\"00000001\"]\nevidence = [\n  \"ok\",\n  \"[\"]\n"),
+                10,
                 "unclosed",
             ),
             (

@@ -82,8 +82,6 @@ pub(super) struct Cluster<'a> {
     pub archives: Archives,
     /// The classes of a start are written out.
     pub list_classes: bool,
-    /// The state map is the agent's; held so that its file keeps its blocks.
-    _state_map: SharedPage,
 }
 
 impl<'a> Cluster<'a> {
@@ -118,7 +116,6 @@ impl<'a> Cluster<'a> {
         };
         let (run_page, workload_page) = (run_page.map_err(link)?, workload_page.map_err(link)?);
         let coverage = map("cov.map").map_err(link)?;
-        let state_map = map("state.map").map_err(link)?;
         // The agent counts exact probes where this file is.
         let probes = prepared.probes().map(|p| sized("probes.map", p.map_size()));
         let probes = probes.transpose().map_err(link)?;
@@ -183,7 +180,6 @@ impl<'a> Cluster<'a> {
             unpark_failed: None,
             archives,
             list_classes,
-            _state_map: state_map,
         };
         match start {
             Start::Restored {

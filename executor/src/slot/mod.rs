@@ -1,4 +1,4 @@
-//! Slots: the isolated places runs live in (design.md section 4).
+//! Slots: the isolated places runs live in.
 //!
 //! Who calls it: the rest of this crate (deploy, run, teardown), `doctor`, and `main` of the binary, which hands
 //! `__slot-init` to [`slot_init_main`] before anything else happens.

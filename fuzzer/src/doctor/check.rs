@@ -132,17 +132,13 @@ mod tests {
     fn lines_align_and_say_what_follows() {
         let checks = [
             Check::ok("JDK", "17.0.15"),
-            Check::missing(
-                "nft program",
-                "not found",
-                "nothing: rules are set without it",
-            ),
+            Check::missing("kernel cuts", "not found", "partitions are made by `throw`"),
         ];
         assert_eq!(
             text(&checks),
             "ok      JDK          17.0.15\n\
-             missing nft program  not found\n\
-             \x20                    -> nothing: rules are set without it\n"
+             missing kernel cuts  not found\n\
+             \x20                    -> partitions are made by `throw`\n"
         );
     }
 

@@ -102,16 +102,6 @@ fn isolation(levels: &[LevelReport]) -> Vec<Check> {
         ),
         None => Check::missing("kernel cuts", "no level works", "no runs"),
     });
-    let cuts = levels.iter().find(|l| l.ok).is_some_and(|l| l.cuts);
-    checks.push(match program(&["nft", "--version"]) {
-        Some(v) => Check::ok("nft program", v),
-        None if cuts => Check::ok("nft program", "not on PATH, and not needed: rules work"),
-        None => Check::missing(
-            "nft program",
-            "not on PATH",
-            "kernel cuts might work with it: install nftables",
-        ),
-    });
     checks
 }
 
