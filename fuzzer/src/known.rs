@@ -446,6 +446,29 @@ mod tests {
         assert_eq!(of("hdfs-journal"), hdfs);
     }
 
+    /// As `warren replay corpus/hbase/namespace-locked.toml` showed it; a bug that leaves another procedure has the same signatures.
+    #[test]
+    fn a_locked_namespace_is_told_by_the_procedure_that_waits() {
+        let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/hbase");
+        let known = KnownBugs::read(&list.join(FILE), "hbase").unwrap();
+        let procedure = "CreateNamespaceProcedure, owner RUNNABLE";
+        let lock = r#"{"resourceType":"NAMESPACE","resourceName":"hbase","lockType":"EXCLUSIVE","exclusiveLockOwnerProcedure":{"className":"org.apache.hadoop.hbase.master.procedure.CreateNamespaceProcedure","procId":"8"}}"#;
+        for (signature, seen, is) in [
+            ("84304dc5", procedure.to_owned(), true),
+            ("9cd71312", lock.to_owned(), true),
+            ("84304dc5", procedure.replace("Create", "Modify"), false),
+            ("9cd71312", lock.replace("\"hbase\"", "\"default\""), false),
+            ("5efae528", procedure.to_owned(), false),
+        ] {
+            let failure = Failure {
+                evidence: vec![seen],
+                ..failure(signature)
+            };
+            let bug = known.of(&failure, &BTreeMap::new());
+            assert_eq!(bug.is_some(), is, "{failure:?}");
+        }
+    }
+
     /// The lists that Warren comes with.
     #[test]
     fn the_lists_of_the_targets_are_good() {
