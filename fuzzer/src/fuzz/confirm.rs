@@ -194,6 +194,7 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
                     settled(session, handed.state)
                 }
                 Replayed::Falls => {
+                    stands_as_hang(session, handed.state, seen)?;
                     not_confirmed(session, seen, k, n)?;
                     settled(session, handed.state)
                 }
@@ -265,6 +266,22 @@ fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(
     session.say(text.clone());
     session.say(format!("  story:     {}", folder.display()));
     session.find("unknown", text);
+    Ok(())
+}
+
+/// A run that did not end in twice its limit is a hang, whatever became of the failure beside it that came first.
+fn stands_as_hang(session: &mut Session, state: &mut State, seen: &Seen) -> Result<(), FuzzError> {
+    let hang =
+        |f: &&Failure| f.kind == FailureKind::Hang && !session.standing.contains(&f.signature);
+    let Some(hang) = seen.judgement.failures.iter().find(hang) else {
+        return Ok(());
+    };
+    let seen = Seen {
+        failure: hang.clone(),
+        ..seen.clone()
+    };
+    let rate = rate_text(session, &seen, 1, 1);
+    stand(session, state, &seen, 1, 1, Some(&rate))?;
     Ok(())
 }
 

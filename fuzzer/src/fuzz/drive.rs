@@ -5,7 +5,7 @@ use libafl_bolts::tuples::tuple_list_type;
 use std::time::Duration;
 use warren_executor::RunOptions;
 use warren_feedback::{CoverageObserver, RunObserver};
-use warren_model::{ClusterShape, FaultSequence, StackId};
+use warren_model::{ClusterShape, Failure, FailureKind, FaultSequence, StackId};
 
 /// The observers of a campaign, in this order.
 pub type Observers = tuple_list_type!(CoverageObserver, RunObserver);
@@ -98,6 +98,16 @@ impl Limits {
         Limits {
             run: self.run.max(by.run),
             fault_wait: self.fault_wait.max(by.fault_wait),
+        }
+    }
+
+    /// Of a run that is to show a failure again. A run over its limit is made once more with twice that before it is judged, so a failure of
+    /// service may need as long to be seen: with less, one that shows every time would never show again.
+    #[must_use]
+    pub fn again(self, failure: &Failure) -> Duration {
+        match failure.kind {
+            FailureKind::Safety => self.run,
+            FailureKind::Liveness | FailureKind::Hang => self.run * 2,
         }
     }
 

@@ -252,7 +252,7 @@ fn open(session: &Session, runs: u64, wanted: &Wanted, out: &Path) -> Result<Jou
         target: session.options.target.clone(),
         flags: shell_line(&flags),
         seed: session.seed,
-        limit_ms: ms(session.limits.run),
+        limit_ms: ms(session.limits.again(&wanted.failure)),
     };
     match Journal::open_until(&path, &header, runs) {
         Err(e @ JournalError::Io { .. }) => Err(e.into()),
@@ -322,14 +322,15 @@ impl<E: Cluster, EM, Z: Fuzzes<E, EM>> World for Campaign<'_, '_, E, EM, Z> {
             since: Some(Instant::now()),
             ..CurrentRun::default()
         });
-        let limit = self.session.limits.run;
+        let limits = self.session.limits;
+        let limit = limits.again(&self.wanted.failure);
         execute(
             self.session,
             self.handed,
             &ask.sequence,
             limit,
             self.wanted.durable,
-            false,
+            limit > limits.run,
         )?;
         let observers = self.handed.executor.observers();
         let run = &observers.1.0;

@@ -40,6 +40,8 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             1
         }
     };
+    let limit = session.limits.again(&seen.failure);
+    let twice = limit > session.limits.run;
     let mut owed = session.owed.clone().unwrap_or_default();
     let mut given_up = false;
     let mut replays: Vec<Started> = Vec::new();
@@ -47,7 +49,7 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         // What has ended first: it may spare the next one.
         if let Some(at) = (replays.iter()).position(|r| handed.executor.take_ended(r.slot)) {
             session.ended(replays.swap_remove(at));
-            handed.executor.observers_mut().1.0.expect_retest(false);
+            handed.executor.observers_mut().1.0.expect_retest(twice);
             handed.execute(&sequence)?;
             given_up |= replayed(session, handed.executor, handed.state, seen, &mut owed)?;
             for other in replays.iter().filter(|_| given_up) {
@@ -71,7 +73,7 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
                     why: format!("signature {}", seen.failure.signature),
                     ..CurrentRun::default()
                 },
-                limit: session.limits.run,
+                limit,
                 durable,
                 waits: Vec::new(),
                 prefix: PrefixUse::Never,

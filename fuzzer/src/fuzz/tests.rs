@@ -392,6 +392,44 @@ fn a_run_over_its_limit_is_made_once_more_with_twice_the_limit() {
     }
 }
 
+/// The third fuzzed run passes its limit, and with twice that no node serves; in its replays none does either, where they are given as long.
+#[test]
+fn what_needs_twice_the_limit_to_be_seen_is_given_it_in_replays() {
+    for (hangs, silent) in [(false, true), (true, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sim = Sim::new(3, 1);
+        sim.bug = false;
+        let tweak: Tweak = Box::new(move |run, _, options, product| {
+            let whole = options.limit >= Duration::from_secs(40);
+            if run == 8 || !whole && (run == 9 || run == 10) {
+                product.record.timed_out = true;
+            }
+            if run == 9 && hangs {
+                product.record.timed_out = true;
+            }
+            if run == 9 || silent && whole && (10..13).contains(&run) {
+                let nodes = product.trace.nodes.clone();
+                product.observations.extend(nodes.iter().map(refuses));
+            }
+        });
+        let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 8);
+        let end = fuzz(sim, o, tweak);
+        let lines = lines(&end.folder);
+        let of = |role: &str| lines.iter().filter(|l| l["role"] == role).count();
+        assert_eq!(
+            (of("retest"), of("confirm")),
+            (1, if silent { 3 } else { 2 })
+        );
+        // Where its failure of service does not show again, a run that never ended is a hang still.
+        assert_eq!(
+            (end.findings, end.hangs),
+            (u64::from(silent), u64::from(hangs))
+        );
+        assert_eq!(names(&end.folder.join("hangs")).len(), usize::from(hangs));
+        assert_eq!(stat(&end.folder, "failing_runs"), "1", "{hangs}");
+    }
+}
+
 #[test]
 fn a_liveness_failure_must_show_again() {
     // After two replays without it a third could not make it two of three.
