@@ -253,6 +253,8 @@ public final class RatisWorkload extends Driver {
                 // No variable gets a value twice, so the value itself numbers the content.
                 out.replica(node, Long.toString(last), e.getKey(), e.getValue().toString(), e.getValue().toString());
             }
+            // Says that it was read, too: a server that has nothing at all has no line of its own else.
+            out.digest(node, Long.toString(last), Integer.toHexString(seen.hashCode()));
         }
         client.close();
         return complete;

@@ -12,6 +12,7 @@ final class Liveness {
     /** So soon Warren starts a node that has ended by itself when all is healed. */
     private static final long STARTED_NS = 2_000_000_000L;
     private static final long RETRY_NS = 10_000_000L;
+    private static final String PROGRESS = "progress-";
 
     private final Runner run;
     private final long serveNs;
@@ -60,7 +61,7 @@ final class Liveness {
                 run.observations.progress(phase, client.name, false, 0, "its thread still waits in an operation");
                 continue;
             }
-            threads.add(Runner.start("progress-" + client.name, () -> {
+            threads.add(Runner.start(PROGRESS + client.name, () -> {
                 String failure = ask(began, null, true, () -> {
                     client.session(run.operationMs);
                     run.driver.serve(client);
@@ -69,6 +70,12 @@ final class Liveness {
             }));
         }
         Runner.join(threads, limit(began, true));
+        for (Thread thread : threads) {
+            if (thread.isAlive()) {
+                String client = thread.getName().substring(PROGRESS.length());
+                run.observations.progress(phase, client, false, Runner.since(began), "its thread did not come back");
+            }
+        }
     }
 
     /**

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -56,6 +57,8 @@ class RunnerTest {
         /** The steps go on until they are given up. */
         volatile boolean endless;
         volatile long stepsEnded;
+        /** The system's own client library never comes back from a question. */
+        volatile boolean deaf;
 
         @Override
         public int port() {
@@ -101,6 +104,9 @@ class RunnerTest {
 
         @Override
         public void serve(Client client) {
+            while (deaf) {
+                LockSupport.parkNanos(1_000_000L);
+            }
             client.run(Operation.of("write", "s").value("v"), Result::ok);
         }
 
@@ -203,6 +209,28 @@ class RunnerTest {
         assertTrue(ms >= 2900, "not before the tail's 3 s, but took " + ms + " ms");
         assertEquals(2, lines("history.jsonl", "\"error\":\"dropped\"").size(), "each client's operation was cut, and came back");
         command(WorkloadPage.EXIT);
+    }
+
+    @Test
+    void aClientThatNeverComesBackMakesNoProgress() throws Exception {
+        System.setProperty("warren.serve_ms", "100");
+        try {
+            FakeDriver driver = new FakeDriver();
+            start(driver);
+            command(WorkloadPage.CONNECT);
+            page.putLong(4 * 8, System.nanoTime());
+            command(WorkloadPage.GO);
+            driver.deaf = true;
+            command(WorkloadPage.HEALED);
+            List<String> stuck = lines("observations.jsonl", "its thread did not come back");
+            assertEquals(2, stuck.size());
+            assertTrue(stuck.get(0).contains("\"client\":\"client-1\",\"ok\":false"), stuck.get(0));
+            assertEquals(1, lines("observations.jsonl", "\"what\":\"serve\",\"why\":\"serve-healed-n1 did not come back").size());
+            driver.deaf = false;
+            command(WorkloadPage.EXIT);
+        } finally {
+            System.clearProperty("warren.serve_ms");
+        }
     }
 
     @Test
