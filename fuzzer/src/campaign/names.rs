@@ -26,8 +26,10 @@ pub struct EntryName {
     pub bug: Option<String>,
 }
 
-/// Longest `op:`; beyond it only the number of faults is told (file names end at 255 bytes).
+/// Longest `op:`; beyond it only the number of faults is told.
 const OP_MAX: usize = 160;
+/// Longest name of a file, in bytes. Where the other parts leave `op:` less than its own bound, the number of faults is told, too.
+const NAME_MAX: usize = 255;
 
 /// `op:` of a sequence.
 #[must_use]
@@ -42,25 +44,37 @@ pub fn op(sequence: &FaultSequence) -> String {
 
 impl fmt::Display for EntryName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "id:{:06}", self.id)?;
+        let whole = self.text(&self.op);
+        if whole.len() <= NAME_MAX {
+            return f.write_str(&whole);
+        }
+        let faults = self.op.split('+').count();
+        f.write_str(&self.text(&format!("{faults}-faults")))
+    }
+}
+
+impl EntryName {
+    fn text(&self, op: &str) -> String {
+        use std::fmt::Write;
+        let mut text = format!("id:{:06}", self.id);
         if let Some(sync) = &self.sync {
-            write!(f, ",sync:{sync}")?;
+            let _ = write!(text, ",sync:{sync}");
         }
         if let Some(src) = self.src {
-            write!(f, ",src:{src:06}")?;
+            let _ = write!(text, ",src:{src:06}");
         }
-        write!(f, ",time:{},execs:{}", self.time_ms, self.execs)?;
+        let _ = write!(text, ",time:{},execs:{}", self.time_ms, self.execs);
         if let Some(orig) = &self.orig {
-            write!(f, ",orig:{orig}")?;
+            let _ = write!(text, ",orig:{orig}");
         }
-        write!(f, ",op:{}", self.op)?;
+        let _ = write!(text, ",op:{op}");
         if let Some(bug) = &self.bug {
-            write!(f, ",bug:{bug}")?;
+            let _ = write!(text, ",bug:{bug}");
         }
         if self.new_coverage {
-            f.write_str(",+cov")?;
+            text.push_str(",+cov");
         }
-        Ok(())
+        text
     }
 }
 
@@ -154,6 +168,24 @@ mod tests {
             s = s.with(At::AtOnce, Fault::PartitionStop);
         }
         assert_eq!(op(&s), "40-faults");
+        // Parts that leave the kinds less room than their own bound.
+        let mut name = EntryName {
+            id: 12,
+            sync: None,
+            src: None,
+            orig: Some("é".repeat(30)),
+            time_ms: 1_234_567_890,
+            execs: 123_456,
+            op: ["partition-start"; 10].join("+"),
+            new_coverage: true,
+            bug: None,
+        };
+        assert!(name.op.len() <= OP_MAX);
+        assert!(name.to_string().contains(",op:10-faults,+cov"), "{name}");
+        name.orig = None;
+        assert!(name.to_string().contains(",op:partition-start+"), "{name}");
+        name.sync = Some("s".repeat(64));
+        assert!(name.to_string().len() <= NAME_MAX, "{name}");
     }
 
     proptest! {
