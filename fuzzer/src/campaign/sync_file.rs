@@ -18,6 +18,9 @@ use warren_model::{FaultId, ids::fnv1a};
 pub const SYNC_VERSION: u32 = 1;
 /// Read at once: a look never takes much memory. The longest line (all slots of a map of a million) fits.
 const AT_ONCE: u64 = 16 << 20;
+/// Values of a kind in a line. Where a file begins late, all that was tested so far is told: in one line it could be longer than what is
+/// read at once, and nobody would ever hear it.
+const IN_A_LINE: usize = 1 << 17;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +86,28 @@ impl Told {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Told::default()
+    }
+
+    /// Its lines: one, where there is not very much to tell; none for nothing.
+    #[must_use]
+    pub fn to_text(mut self) -> String {
+        fn some<T>(of: &mut Vec<T>) -> Vec<T> {
+            of.drain(..of.len().min(IN_A_LINE)).collect()
+        }
+        let mut text = String::new();
+        while !self.is_empty() {
+            let part = Told {
+                tested: some(&mut self.tested),
+                fault_ids: some(&mut self.fault_ids),
+                slots: some(&mut self.slots),
+                states: some(&mut self.states),
+                matched: some(&mut self.matched),
+                kept: some(&mut self.kept),
+                findings: some(&mut self.findings),
+            };
+            text.push_str(&Line::Told(part).to_text());
+        }
+        text
     }
 }
 
@@ -332,6 +357,37 @@ mod tests {
         let text: String = lines.iter().map(Line::to_text).collect();
         fs::write(path(root), &text).unwrap();
         text.into_bytes()
+    }
+
+    #[test]
+    fn however_much_there_is_to_tell_is_heard() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let all: Vec<u64> = (0..1_000_000).map(|n| u64::MAX - n).collect();
+        let told = Told {
+            tested: all.clone(),
+            findings: vec!["1f".into()],
+            ..Told::default()
+        };
+        assert!(Told::default().to_text().is_empty());
+        let text = begin(1).to_text() + &told.to_text();
+        assert!(text.len() as u64 > AT_ONCE);
+        fs::write(path(root), text).unwrap();
+        let (mut place, mut tested, mut findings) = (Place::default(), Vec::new(), 0);
+        loop {
+            let heard = read(root, place).unwrap().unwrap();
+            for line in heard.lines {
+                if let Line::Told(told) = line {
+                    tested.extend(told.tested);
+                    findings += told.findings.len();
+                }
+            }
+            place = heard.to;
+            if !heard.more {
+                break;
+            }
+        }
+        assert!(tested == all && findings == 1);
     }
 
     #[test]

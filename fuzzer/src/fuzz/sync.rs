@@ -300,9 +300,7 @@ impl Session {
                 _ => None,
             }));
         let mut text = begin.map_or_else(String::new, |b| Line::Begin(b).to_text());
-        if !told.is_empty() {
-            text.push_str(&Line::Told(told).to_text());
-        }
+        text.push_str(&told.to_text());
         text
     }
 
