@@ -107,12 +107,17 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     Ok(exit(end.reason))
 }
 
-/// Whether the campaign in the folder of this command line may be gone on with by it.
+/// Why the campaign in the folder of this command line is not the one that it asks for: what differs, or that its state is damaged. None: it
+/// is, and can be gone on with.
 ///
 /// # Errors
-/// Exit 2, with each difference; a target that cannot be used.
-pub fn may_resume(args: &FuzzArgs) -> Result<(), CliError> {
-    fuzz::check_resume(&asked(args)?.0).map_err(|e| WAY_OUT.of(e))
+/// Whatever else keeps it from beginning: options, the target and its files, the disk. It says nothing of what was saved.
+pub fn is_another(args: &FuzzArgs) -> Result<Option<String>, CliError> {
+    match fuzz::differences(&asked(args)?.0) {
+        Ok(differences) => Ok((!differences.is_empty()).then(|| differences.join("; "))),
+        Err(e @ FuzzError::Format { .. }) => Ok(Some(e.to_string())),
+        Err(e) => Err(WAY_OUT.of(e)),
+    }
 }
 
 /// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.

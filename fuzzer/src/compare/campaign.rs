@@ -128,7 +128,7 @@ impl Campaign {
                 Some(_) => "begins anew: nothing of it was saved".to_owned(),
                 None => "begins".into(),
             }
-        } else if let Err(why) = self.can_go_on() {
+        } else if let Some(why) = self.is_another()? {
             format!("begins anew, for it cannot go on: {why}")
         } else {
             return Ok("goes on".into());
@@ -145,8 +145,10 @@ impl Campaign {
         Ok(said)
     }
 
-    fn can_go_on(&self) -> Result<(), String> {
-        fuzz_cmd::may_resume(&parsed(&self.words)?).map_err(|e| e.to_string())
+    /// Why what was saved is no part of this campaign: begun with something else, or damaged. All else that may be wrong (a file of the
+    /// target, a disk) says nothing of it, and is an error: hours of work are not taken away for it.
+    fn is_another(&self) -> Result<Option<String>, CliError> {
+        fuzz_cmd::is_another(&parsed(&self.words).map_err(CliError::usage)?)
     }
 
     /// Runs it to its end, or until an end is asked for, by the user or by `enough` (asked now and then): then it is asked to end
@@ -427,6 +429,25 @@ mod tests {
         assert!(c.make_ready().unwrap().contains("cannot go on"));
         assert!(!instance.exists());
         assert_eq!(c.starts(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_asked_just_now_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let c = campaign(dir.path());
+        let state = c.instance().join("state");
+        fs::create_dir_all(&state).unwrap();
+        fs::write(state.join("checkpoint"), "x").unwrap();
+        // Nothing is said of the campaign by a target that is not where it was, or by a dictionary that was.
+        let mut elsewhere = c.clone();
+        elsewhere.words[1] = "nosuch".into();
+        let mut without = c.clone();
+        without.words.extend(["-x".into(), "nosuch.dict".into()]);
+        for c in [elsewhere, without] {
+            let e = c.make_ready().unwrap_err();
+            assert!(e.text.contains("nosuch"), "{}", e.text);
+            assert!(state.join("checkpoint").exists());
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use options::{
     COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts,
     StrategyKind, WayOut,
 };
-pub use saved::{check_resume, identity};
+pub use saved::{check_resume, differences, identity};
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
 pub use sync::{check_main, common_identity, is_instance_name};
 

@@ -278,8 +278,7 @@ pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
             ))
         }));
     }
-    let was = state::identity(&root)?;
-    let differences = was.differences(&identity(options));
+    let differences = differences(options)?;
     if differences.is_empty() {
         return Ok(());
     }
@@ -288,6 +287,15 @@ pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
         root.display(),
         differences.join("\n  ")
     )))
+}
+
+/// What the campaign in the folder was begun with and is not asked for; none: it is the same.
+///
+/// # Errors
+/// I/O; no state; damage, with the place.
+pub fn differences(options: &FuzzOptions) -> Result<Vec<String>, FuzzError> {
+    let was = state::identity(&options.out.join(&options.instance))?;
+    Ok(was.differences(&identity(options)))
 }
 
 /// Reads the state of a campaign, brings its files in line with it, and makes again what a kill cut off.
