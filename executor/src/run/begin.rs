@@ -7,11 +7,16 @@ use super::options::{RunError, RunOptions};
 use super::snapshots::{self, Parked, Prefix, Snapshot};
 use crate::slot::{CutRules, Process, Slot};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use warren_model::{Fallbacks, FaultSequence, StartState};
 
 /// How often a snapshot is restored: the second time from one that was made anew.
 const TRIES: usize = 2;
+/// Before a slot is asked for again that could not be had, s: a minute in all, as a machine short of memory or processes mostly recovers.
+const PAUSES_S: [u64; 6] = [1, 2, 4, 8, 15, 30];
+/// A pause is this long at most before an end is seen.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What the cluster of a run was restored from, and its processes.
 pub(super) enum Restored {
@@ -121,6 +126,23 @@ impl Runner {
         Ok(None)
     }
 
+    /// A slot. Where a run has worked before, one that cannot be had just now is no end of a campaign yet.
+    fn slot_in_time(&self, options: &RunOptions) -> Result<Slot, RunError> {
+        let worked = self.map_fills.load(Ordering::Relaxed);
+        let pauses = PAUSES_S.map(Duration::from_secs);
+        again(
+            if worked { &pauses } else { &[] },
+            || self.open_slot(),
+            |pause| {
+                let until = Instant::now() + pause;
+                while Instant::now() < until && !options.to_end() {
+                    std::thread::sleep(LOOK);
+                }
+                !options.to_end()
+            },
+        )
+    }
+
     /// A slot with nothing in it, whose nodes go on from parked JVMs where there are some.
     fn begin_cold(
         &self,
@@ -139,7 +161,7 @@ impl Runner {
         let (slot, parked) = match with_images {
             Some(slot) => (slot, parked),
             // Their keeper may be gone, and with it the JVMs.
-            None => (self.open_slot()?, None),
+            None => (self.slot_in_time(options)?, None),
         };
         Ok(Begun {
             slot,
@@ -148,5 +170,57 @@ impl Runner {
             fallbacks,
             began,
         })
+    }
+}
+
+/// Makes it, after each failure once more as long as there are pauses and `wait` says to go on; the last failure else.
+fn again<T, E>(
+    pauses: &[Duration],
+    mut make: impl FnMut() -> Result<T, E>,
+    mut wait: impl FnMut(Duration) -> bool,
+) -> Result<T, E> {
+    let mut pauses = pauses.iter();
+    loop {
+        match (make(), pauses.next()) {
+            (Err(_), Some(pause)) if wait(*pause) => {}
+            (made, _) => return made,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_asked_for_again_until_an_end_or_the_last_pause() {
+        let pauses = [1, 2].map(Duration::from_secs);
+        // After so many failures there is one; the user ends it in this pause; what comes of it, and the pauses.
+        for (failures, ends_in, got, waited) in [
+            (0, None, Ok(0), vec![]),
+            (2, None, Ok(2), vec![1, 2]),
+            (3, None, Err(2), vec![1, 2]),
+            (3, Some(1), Err(0), vec![1]),
+        ] {
+            let (mut tries, mut slept) = (0, Vec::new());
+            let made = again(
+                &pauses,
+                || {
+                    tries += 1;
+                    if tries > failures {
+                        Ok(tries - 1)
+                    } else {
+                        Err(tries - 1)
+                    }
+                },
+                |pause| {
+                    slept.push(pause.as_secs());
+                    ends_in != Some(pause.as_secs())
+                },
+            );
+            assert_eq!((made, slept), (got, waited));
+        }
+        let none: Result<(), u8> = again(&[], || Err(1), |_| true);
+        assert_eq!(none, Err(1), "nothing has worked yet: it is told at once");
     }
 }

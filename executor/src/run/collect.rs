@@ -15,8 +15,8 @@ use warren_model::{
 
 /// Events of a killed node later than this after the signal are counted.
 const LATE_NS: u64 = 2_000_000;
-/// Longest log kept of one node, bytes from its end.
-const LOG_MAX: usize = 8 << 20;
+/// Longest log kept of one file of a node, bytes from its end. What is cut off is judged by nobody, so it is far above what a run writes.
+const LOG_MAX: usize = 32 << 20;
 /// Most warnings of one node in a record.
 const WARNINGS_MAX: usize = 20;
 
@@ -77,6 +77,12 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
                 None => &Log::whole(read(file)),
             };
             let dropped = log.bytes.len().saturating_sub(LOG_MAX);
+            if dropped > 0 {
+                product.record.warnings.push(format!(
+                    "{}: {file} is longer than {LOG_MAX} bytes: its first {dropped} are not judged, so the cause of an early exit or a fatal line may be missing",
+                    n.name
+                ));
+            }
             let kept = &log.bytes[dropped..];
             for (mark, (_, _, sizes)) in product.log_marks.iter_mut().zip(&drive.so_far.log_sizes) {
                 let size = usize::try_from(sizes[i][j]).unwrap_or(usize::MAX);

@@ -207,6 +207,19 @@ pub fn shell_line(words: &[String]) -> String {
 /// # Errors
 /// I/O, with the path.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FuzzError> {
+    written(path, bytes, false)
+}
+
+/// The same, on the disk before it has its name: what the journal counts on must not be empty after a power cut, which may keep a
+/// file's name and not what was written into it.
+///
+/// # Errors
+/// I/O, with the path.
+pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), FuzzError> {
+    written(path, bytes, true)
+}
+
+fn written(path: &Path, bytes: &[u8], synced: bool) -> Result<(), FuzzError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     if fs::symlink_metadata(path).is_ok_and(|m| !m.is_file()) {
         // A link to a file gives the file's new content; the standard output may be a file that has content already.
@@ -227,7 +240,12 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FuzzError> {
         std::process::id(),
         NEXT.fetch_add(1, Ordering::Relaxed)
     ));
-    fs::write(&temporary, bytes)
+    let write = || {
+        let mut file = fs::File::create(&temporary)?;
+        file.write_all(bytes)?;
+        if synced { file.sync_data() } else { Ok(()) }
+    };
+    write()
         .map_err(io("writing", &temporary))
         .and_then(|()| fs::rename(&temporary, path).map_err(io("renaming into place", path)))
         .inspect_err(|_| {

@@ -113,7 +113,7 @@ impl StoredRun {
         let mut bytes = MAGIC.to_vec();
         bytes.push(b'0' + RUN_FILE_VERSION);
         bytes.extend_from_slice(&packed);
-        super::folder::write_whole(&path, &bytes)?;
+        super::folder::write_synced(&path, &bytes)?;
         Ok(path)
     }
 
@@ -161,7 +161,7 @@ impl StoredRun {
 /// `runs/<id>.parked`: the classes of a seed run that left memory, with which occurrences were tried. zstd over postcard.
 pub mod parked {
     use super::{FuzzError, LEVEL, Path, PathBuf};
-    use crate::campaign::folder::{io, write_whole};
+    use crate::campaign::folder::{io, write_synced};
     use crate::search::queue::Entry;
 
     fn path(runs: &Path, id: u64) -> PathBuf {
@@ -180,7 +180,7 @@ pub mod parked {
         };
         let plain = postcard::to_allocvec(entry).map_err(|e| format(e.to_string()))?;
         let packed = zstd::encode_all(&plain[..], LEVEL).map_err(|e| format(e.to_string()))?;
-        write_whole(&path, &packed)
+        write_synced(&path, &packed)
     }
 
     /// Reads it. The file stays until the journal says that it was read.

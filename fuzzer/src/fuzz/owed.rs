@@ -3,7 +3,7 @@
 //!
 //! zstd over JSON: history and observations have no compact form. The trace in it is postcard: its keys are no texts.
 
-use crate::campaign::folder::{io, write_whole};
+use crate::campaign::folder::{io, write_synced};
 use crate::campaign::state::folder;
 use crate::fuzz::FuzzError;
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ pub fn write(root: &Path, seen: &Seen) -> Result<(), FuzzError> {
     };
     let json = serde_json::to_vec(&stored).map_err(|e| format(e.to_string()))?;
     let packed = zstd::encode_all(&json[..], 3).map_err(|e| format(e.to_string()))?;
-    write_whole(&path, &packed)
+    write_synced(&path, &packed)
 }
 
 /// Reads it back.

@@ -5,7 +5,7 @@
 //! that is wrong is an error with its place.
 
 use super::{STATE_VERSION, hook, pack};
-use crate::campaign::folder::{io, write_whole};
+use crate::campaign::folder::{io, write_synced};
 use crate::fuzz::FuzzError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,7 +39,7 @@ impl Journal {
     pub fn create(path: &Path, seq: u64) -> Result<Self, FuzzError> {
         let mut head = MAGIC.to_vec();
         head.push(b'0' + STATE_VERSION);
-        write_whole(path, &head)?;
+        write_synced(path, &head)?;
         Self::at(path, seq, 0, 0)
     }
 
@@ -50,6 +50,10 @@ impl Journal {
             return Ok((Self::create(path, seq)?, Vec::new()));
         }
         let bytes = fs::read(path).map_err(io("reading the journal", path))?;
+        if bytes.is_empty() {
+            // A power cut left its name and nothing in it: an older Warren did not wait for the disk.
+            return Ok((Self::create(path, seq)?, Vec::new()));
+        }
         let format = |why: String| FuzzError::Format {
             path: path.to_owned(),
             why,
