@@ -206,6 +206,24 @@ class HoldTest {
 
     @ParameterizedTest
     @MethodSource("javas")
+    void aMessageThatIsHeldForACutThrowsWhereItIsSent(String java, @TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**", HOOK_SEND)) {
+            Slot.Child child = puppet(java, slot);
+            child.ask("connect");
+            slot.state(TEST, 0);
+            slot.plan(0, 0, 9, BEFORE, 1, TEST, 0, "");
+            child.tell("msg");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
+            slot.cut(B, 1);
+            slot.release(1, 0);
+            assertEquals("delivered 1", child.line(), "the method does no I/O of its own");
+            assertEquals(List.of(2), slot.events("send").stream().map(Slot.Event::flags).toList());
+            assertEquals("SocketException", child.ask("send"));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("javas")
     void ioInsideAHookMakesNoPoint(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, HOOK_SEND)) {
             Slot.Child child = puppet(java, slot);

@@ -71,7 +71,10 @@ final class Points {
         int action = won ? Kinds.GO_ON : Net.cut(peerIp, throwable, skippable);
         int event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
         if (won) {
-            action = hold(index, met >>> 32, time, event, skippable);
+            action = hold(index, met >>> 32, time, event);
+            if (!canDo(action, kind, throwable, skippable)) {
+                action = Kinds.GO_ON;
+            }
             stall(index, plan.stall(index));
             if (action == Kinds.GO_ON) {
                 action = Net.cut(peerIp, throwable, skippable);
@@ -81,6 +84,15 @@ final class Points {
             }
         }
         return action;
+    }
+
+    /**
+     * A method that takes a message may only put it into a queue, and declare no exception: one thrown there is nothing that a broken link could do.
+     * The cut is in the page by now, and breaks the message's own send.
+     */
+    private static boolean canDo(int action, int kind, boolean throwable, boolean skippable) {
+        boolean message = kind == Kinds.MSG_SEND || kind == Kinds.MSG_RECEIVE;
+        return action == Kinds.THROW && (throwable || !message) || action == Kinds.LOSE && skippable;
     }
 
     private static int interval(long state) {
@@ -125,8 +137,10 @@ final class Points {
     /**
      * Waits until the fault is released or the process dies under us. An interrupt does not end it: the flag is cleared, so that park
      * parks, and set again on leaving.
+     *
+     * @return what the release says to do here
      */
-    private static int hold(int index, long n, long time, int event, boolean skippable) {
+    private static int hold(int index, long n, long time, int event) {
         Mem node = Link.node;
         Thread me = Thread.currentThread();
         node.put(Link.HELD_THREAD, me.getId());
@@ -147,8 +161,7 @@ final class Points {
         if (interrupted) {
             me.interrupt();
         }
-        int action = (release & 0xffff_ffffL) == index + 1 ? (int) (release >>> 32) : Kinds.GO_ON;
-        return action == Kinds.LOSE && !skippable ? Kinds.GO_ON : action;
+        return (release & 0xffff_ffffL) == index + 1 ? (int) (release >>> 32) : Kinds.GO_ON;
     }
 
     /**
