@@ -87,6 +87,13 @@ impl Controller {
         self.waits = waits.to_vec();
     }
 
+    /// Bounds are those of the run it is, and not of the run that made the prefix which it goes on from.
+    pub fn bounded_as(&mut self, own: &Controller) {
+        self.shape.clone_from(&own.shape);
+        self.limits = own.limits;
+        self.waits.clone_from(&own.waits);
+    }
+
     /// The sequence with the names of this run, known at GO.
     pub fn go_with(&mut self, faults: Vec<FaultAt>) {
         self.faults = faults;

@@ -63,6 +63,12 @@ impl NodePage {
         (events, at, holes)
     }
 
+    /// So many events have room: what a node does beyond them is counted and not recorded.
+    #[must_use]
+    pub fn event_room(&self) -> u64 {
+        self.cap as u64
+    }
+
     /// The event at an index, if its commit word is there and every byte of it is known.
     #[must_use]
     pub fn event(&self, index: u64) -> Option<EventReading> {

@@ -65,7 +65,9 @@ impl Drive<'_, '_> {
                 addr: n.addr,
             })
             .collect();
-        if changed || !wanted.is_empty() {
+        // The last one it waits for may have died: then nobody is asked any more.
+        if changed || !wanted.is_empty() || self.asking {
+            self.asking = !wanted.is_empty();
             self.prober.want(wanted, also);
         }
     }

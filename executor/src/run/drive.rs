@@ -82,6 +82,8 @@ pub(super) struct Drive<'r, 'a> {
     last_tick: u64,
     last_progress: u64,
     last_room: u64,
+    /// Some node is being asked whether it serves.
+    pub(super) asking: bool,
     shown: Option<RunProgress>,
 }
 
@@ -119,6 +121,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             last_tick: 0,
             last_progress: 0,
             last_room: 0,
+            asking: false,
             shown: None,
         }
     }

@@ -6,7 +6,7 @@
 
 use super::cuts::Cuts;
 use super::drive::{Drive, SoFar};
-use super::flow::Flow;
+use super::flow::{Flow, MS};
 use super::options::{NodeStatus, RunError};
 use crate::controller::{Action, Controller, Seen, make_plans, rename};
 use crate::slot::CutRules;
@@ -32,7 +32,6 @@ pub(in crate::run) struct Midway {
     held_back: Vec<Action>,
     unseen: VecDeque<Seen>,
     so_far: SoFar,
-    deadline: u64,
     nodes: Vec<NodeMidway>,
     cuts: Cuts,
     renamed: BTreeMap<NodeName, NodeName>,
@@ -153,7 +152,6 @@ impl Flow<'_, '_, '_> {
             held_back: d.held_back.clone(),
             unseen: d.queue.clone(),
             so_far: d.so_far.clone(),
-            deadline: d.deadline,
             nodes: c
                 .nodes
                 .iter()
@@ -213,10 +211,11 @@ impl Drive<'_, '_> {
             node.incarnations.clone_from(&at.incarnations);
         }
         c.cuts.clone_from(&midway.cuts);
-        self.controller = midway.controller.clone();
-        self.controller.wait_at_most(&self.cluster.options.waits);
+        let own = std::mem::replace(&mut self.controller, midway.controller.clone());
+        self.controller.bounded_as(&own);
         self.so_far.clone_from(&midway.so_far);
-        self.deadline = midway.deadline;
+        // Its own limit, with the stalls that it asks for itself, from when the run that it goes on from began.
+        self.deadline = self.deadline.saturating_sub(midway.took_ms * MS);
         self.phase = Phase::Test;
         let now = self.now();
         let next = self.controller.go_with_others(faults, now);
@@ -258,7 +257,6 @@ pub(super) mod tests {
             held_back: Vec::new(),
             unseen: VecDeque::new(),
             so_far: SoFar::default(),
-            deadline: 0,
             nodes: Vec::new(),
             cuts: Cuts::default(),
             renamed: BTreeMap::new(),

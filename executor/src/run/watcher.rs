@@ -21,6 +21,8 @@ pub(super) struct Watcher {
 struct Cursor {
     events: u64,
     hole_since: u64,
+    /// Points that the node had made at the last look, recorded or not.
+    made: u64,
 }
 
 impl Watcher {
@@ -35,10 +37,15 @@ impl Watcher {
         );
         for (i, node) in cluster.nodes.iter().enumerate() {
             let cursor = &mut self.cursors[i];
+            let made = node.page.word(Word::EventsNext);
+            // Beyond its records a node is seen to do something, and no more: whoever is still at work is not silent.
+            let room = node.page.event_room();
+            if made > room && made > cursor.made {
+                self.last_event = self.last_event.max(now);
+            }
+            cursor.made = made;
             let (events, next, _) = node.page.events_since(cursor.events, true);
-            let stuck = next == cursor.events
-                && next < node.page.word(Word::EventsNext)
-                && events.is_empty();
+            let stuck = next == cursor.events && next < made.min(room) && events.is_empty();
             if stuck {
                 if cursor.hole_since == 0 {
                     cursor.hole_since = now;

@@ -359,6 +359,19 @@ fn another_sequence_goes_on_after_faults_that_are_the_same() {
         other.on(claim(1, 4, 1, 13_001 * MS), 13_001 * MS),
         [kill(1, 4)]
     );
+    // Bounds are those of the run it is.
+    for most in [1, 2] {
+        let mut other = c.clone();
+        let own = ClusterShape {
+            max_faults: most,
+            ..shape(5, 2)
+        };
+        other.bounded_as(&Controller::new(vec![], own, limits(), 0));
+        let faults = vec![first(), at(exact(4, 1), crash(Who::Executing))];
+        assert!(other.go_with_others(faults, 9_000 * MS).is_empty());
+        let came = other.on(claim(1, 4, 1, 9_001 * MS), 9_001 * MS);
+        assert_eq!(came == [kill(1, 4)], most == 2, "{came:?}");
+    }
     // One that is dead by then is not waited for.
     let mut other = c.clone();
     let faults = vec![first(), at(exact(2, 1), crash(Who::Executing))];
