@@ -62,17 +62,6 @@ fn failed(
     }
 }
 
-/// The last role known of a node.
-fn role_of(product: &RunProduct, node: &NodeName) -> Option<String> {
-    product
-        .record
-        .incarnations
-        .iter()
-        .filter(|i| i.node == *node)
-        .max_by_key(|i| i.number)
-        .and_then(|i| i.role.clone())
-}
-
 /// Whether the node's last process ended by itself before or in this phase.
 fn gone_by_itself(product: &RunProduct, node: &NodeName, phase: Phase) -> bool {
     let last = product
@@ -125,7 +114,8 @@ pub fn check_serve(product: &RunProduct, rules: &Rules) -> CheckResult {
                 checker: "serve",
                 kind: FailureKind::Liveness,
                 stage: stage(*phase),
-                role: role_of(product, node).filter(|_| degraded),
+                // Roles are known as of the end of the run: who leads after healing says nothing of who did not serve before it.
+                role: None,
                 node: Some(node.clone()),
                 what: what.into(),
                 evidence: vec![format!("{node} after {ms} ms: {}", brief(error))],

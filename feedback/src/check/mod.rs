@@ -229,7 +229,9 @@ mod tests {
             let mut seen = vec![
                 // The workload asks in the order of names.
                 (a.to_owned(), serve(Phase::Degraded, a)),
+                // One outage: what its nodes are after healing tells nothing apart.
                 (b.to_owned(), serve(Phase::Degraded, b)),
+                (b.to_owned(), serve(Phase::Heal, b)),
                 (a.to_owned(), mismatch(a, "digests")),
                 (b.to_owned(), mismatch(b, "trees")),
                 (a.to_owned(), epoch(a, "accepted", 1, 5)),

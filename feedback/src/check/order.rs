@@ -27,16 +27,20 @@ type Tell<'t> = &'t mut dyn FnMut(&str, &[&Op<'_>]);
 pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
     let ops = Ops::new(product, rules);
     let mut result = CheckResult::pass();
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
     let mut tell = |what: &str, about: &[&Op<'_>]| {
-        let evidence = about.iter().map(|o| ops.tell(o)).collect();
-        result.fail(product, Found::of_operations(NAME, what, evidence));
+        told.push((what.to_owned(), about.iter().map(|o| ops.tell(o)).collect()));
     };
     contents(&ops, &mut tell);
-    // Kind by kind, so that the first of several, which names the finding, does not depend on the keys.
     for rule in [in_time, happened_once, versions] {
         for key in ops.changed_keys() {
             rule(&ops, key, &mut tell);
         }
+    }
+    // Kind by kind, so that the first of several, which names the finding, depends neither on keys nor on which came first.
+    told.sort_by(|a, b| a.0.cmp(&b.0));
+    for (what, evidence) in told {
+        result.fail(product, Found::of_operations(NAME, what, evidence));
     }
     ops.settle(NAME, result)
 }

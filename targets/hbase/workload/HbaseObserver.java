@@ -9,6 +9,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hadoop.hbase.ClusterMetrics;
+import org.apache.hadoop.hbase.DoNotRetryIOException;
 import org.apache.hadoop.hbase.MetaTableAccessor;
 import org.apache.hadoop.hbase.ServerName;
 import org.apache.hadoop.hbase.TableName;
@@ -230,29 +231,68 @@ final class HbaseObserver {
         return true;
     }
 
-    /** All rows of a table. A disabled one is enabled for it, and disabled again. */
+    /** All rows of a table. A disabled one is enabled for it, and disabled again: what is left enabled is no table of the history's any more. */
     private boolean rows(String table, String seen, Map<String, String> rows, long limit) throws Exception {
-        TableName name = TableName.valueOf(table);
-        boolean enabled = seen.startsWith("enabled ");
-        if (!enabled) {
-            try {
-                admin.enableTable(name);
-            } catch (IOException e) {
-                out.mismatch(master, "a table that is not enabled cannot be enabled", seen + ": " + e);
-                out.incomplete("replicas", table + ": " + e);
-                return false;
-            }
+        if (workload.leftEnabled.contains(table)) {
+            out.incomplete("replicas", table + " was enabled to be read and could not be disabled again");
+            return false;
         }
-        boolean whole = patient(table, limit, by -> read(by, table, rows));
-        if (!enabled) {
-            try {
-                admin.disableTable(name);
-            } catch (IOException e) {
-                out.incomplete("replicas", table + " is not disabled again: " + e);
-                return false;
+        if (seen.startsWith("enabled ")) {
+            return patient(table, limit, by -> read(by, table, rows));
+        }
+        TableName name = TableName.valueOf(table);
+        workload.leftEnabled.add(table);
+        if (!turned(table, limit, () -> admin.isTableEnabled(name), () -> admin.enableTable(name),
+                "a table that is not enabled cannot be enabled", seen)) {
+            return false;
+        }
+        boolean whole = false;
+        try {
+            whole = patient(table, limit, by -> read(by, table, rows));
+        } finally {
+            if (turned(table, limit, () -> admin.isTableDisabled(name), () -> admin.disableTable(name),
+                    "a table cannot be disabled again", seen)) {
+                workload.leftEnabled.remove(table);
+            } else {
+                whole = false;
             }
         }
         return whole;
+    }
+
+    private interface Asked<T> {
+        T ask() throws IOException;
+    }
+
+    private interface Turn {
+        void make() throws IOException;
+    }
+
+    /**
+     * Enables or disables a table: asked for again until the limit, as one call may only have been slow. What a master refuses in so many words is
+     * told as a table that is neither one nor the other; what does not come about in its time is a healed cluster that does not serve.
+     */
+    private boolean turned(String table, long limit, Asked<Boolean> there, Turn turn, String what, String seen) throws Exception {
+        IOException last = null;
+        while (last == null || System.nanoTime() - limit < 0) {
+            try {
+                if (!there.ask()) {
+                    turn.make();
+                }
+                return true;
+            } catch (IOException e) {
+                last = e;
+                Thread.sleep(POLL_NS / 1_000_000);
+            }
+        }
+        String why = table + ": " + seen + ": " + last.toString().split("\n", 2)[0];
+        if (last instanceof DoNotRetryIOException) {
+            out.mismatch(master, what, why);
+        } else {
+            out.refused(master, what, why);
+        }
+        out.incomplete("replicas", why);
+        return false;
     }
 
     private interface Reading {
@@ -332,7 +372,10 @@ final class HbaseObserver {
         }
     }
 
-    /** An operation that takes rows with it has happened to the table and to all rows, or to none of them. */
+    /**
+     * An operation that takes rows with it has happened to the table and to all rows, or to none of them. Only rows count whose put was answered:
+     * one that was not may never have been there.
+     */
     private void half(String table, String seen, Map<String, String> rows) {
         HbaseTables.Doubt doubt;
         synchronized (workload.tables.doubts) {
@@ -342,10 +385,10 @@ final class HbaseObserver {
             return;
         }
         boolean done = java.util.Objects.equals(seen, doubt.after);
-        List<String> there = new ArrayList<>(doubt.rows);
+        List<String> there = new ArrayList<>(doubt.sure);
         there.retainAll(rows.keySet());
-        if (there.size() != (done ? 0 : doubt.rows.size())) {
-            out.mismatch(master, "a table operation is half done", table + " is " + seen + " and of rows " + doubt.rows + " has " + there);
+        if (there.size() != (done ? 0 : doubt.sure.size())) {
+            out.mismatch(master, "a table operation is half done", table + " is " + seen + " and of rows " + doubt.sure + " has " + there);
         }
     }
 }

@@ -38,12 +38,15 @@ final class HbaseTables {
         /** The table's content when it has happened; null = no table. */
         final String after;
         final List<String> rows;
+        /** Those of them that are there for sure unless it has happened: a put of theirs was answered. */
+        final List<String> sure;
         /** The table goes and is made anew, so that for a while there is none. */
         final boolean anew;
 
-        Doubt(String after, List<String> rows, boolean anew) {
+        Doubt(String after, List<String> rows, List<String> sure, boolean anew) {
             this.after = after;
             this.rows = rows;
+            this.sure = sure;
             this.anew = anew;
         }
     }
@@ -85,22 +88,27 @@ final class HbaseTables {
             builder.setColumnFamily(family(family));
         }
         String after = state(true, splits.length + 1, families);
-        return change(client, table, Operation.of("create", key(table)).value(after), new Doubt(after, Collections.emptyList(), false),
+        return change(client, table, Operation.of("create", key(table)).value(after), new Doubt(after, Collections.emptyList(), Collections.emptyList(), false),
                 admin -> admin.createTable(builder.build(), splits));
     }
 
-    /** @param lost rows that have no cell in another family */
+    /** @param lost rows that have no cell in another family, each with an answered put */
     Result alter(Client client, String table, String after, List<String> lost, Act act) {
-        return change(client, table, Operation.of("write", key(table)).value(after), new Doubt(after, lost, false), act);
+        return change(client, table, Operation.of("write", key(table)).value(after), new Doubt(after, lost, lost, false), act);
     }
 
-    /** @param act takes the table with all its rows away and makes it anew, in several steps of the master's */
-    Result truncate(Client client, String table, String after, List<String> rows, Act act) {
-        return change(client, table, Operation.of("write", key(table)).value(after), new Doubt(after, rows, true), act);
+    /**
+     * @param rows all that may be there
+     * @param sure those of them that are
+     * @param act takes the table with all its rows away and makes it anew, in several steps of the master's
+     */
+    Result truncate(Client client, String table, String after, List<String> rows, List<String> sure, Act act) {
+        return change(client, table, Operation.of("write", key(table)).value(after), new Doubt(after, rows, sure, true), act);
     }
 
-    Result delete(Client client, String table, List<String> rows) {
-        return change(client, table, Operation.of("delete", key(table)), new Doubt(null, rows, false),
+    /** As {@link #truncate}. */
+    Result delete(Client client, String table, List<String> rows, List<String> sure) {
+        return change(client, table, Operation.of("delete", key(table)), new Doubt(null, rows, sure, false),
                 admin -> admin.deleteTable(TableName.valueOf(table)));
     }
 

@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeoutException;
@@ -57,6 +58,8 @@ public final class HbaseWorkload extends Driver {
     final HbaseRows rows = new HbaseRows();
     final HbaseOperations operations = new HbaseOperations(rows);
     final HbaseTables tables = new HbaseTables();
+    /** Disabled tables that the observer has enabled, and not disabled again yet. */
+    final Set<String> leftEnabled = ConcurrentHashMap.newKeySet();
     /** What an answer of the system said wrongly: {node, what, detail}. */
     final List<Object[]> admitted = Collections.synchronizedList(new ArrayList<>());
     /** What is no failure, and a reader may want to count. */
@@ -182,7 +185,7 @@ public final class HbaseWorkload extends Driver {
         }
         boolean alice = firstTry(runner, one, () -> operations.put(one, STEPS, "0", "Personal", "Alice"));
         boolean world = step(runner, one, () -> operations.put(one, STEPS, "1", "Office", "World"));
-        step(runner, one, () -> operations.put(one, STEPS, "7", "Personal", "Eve"));
+        boolean eve = step(runner, one, () -> operations.put(one, STEPS, "7", "Personal", "Eve"));
         if (!reach(runner, one, plain, () -> tables.alter(one, STEPS, plain, world ? Arrays.asList("1") : none(),
                 admin -> admin.deleteColumnFamily(name, HbaseRows.bytes("Office"))))) {
             return;
@@ -194,15 +197,22 @@ public final class HbaseWorkload extends Driver {
             versions(runner, one);
         }
         HbaseAnswers truncated = new HbaseAnswers();
-        if (!truncate(runner, one, plain, off, truncated)) {
+        List<String> sure = new ArrayList<>();
+        if (mary || alice) {
+            sure.add("0");
+        }
+        if (eve) {
+            sure.add("7");
+        }
+        if (!truncate(runner, one, plain, off, sure, truncated)) {
             return;
         }
         step(runner, one, () -> operations.scan(one, STEPS, "0"));
-        step(runner, one, () -> operations.put(one, STEPS, "2", "Personal", "Bob"));
+        boolean bob = step(runner, one, () -> operations.put(one, STEPS, "2", "Personal", "Bob"));
         HbaseAnswers disabled = new HbaseAnswers();
         HbaseAnswers deleted = new HbaseAnswers();
         if (disable(runner, one, off, disabled)) {
-            reach(runner, one, null, () -> deleted.add(tables.delete(one, STEPS, Arrays.asList("2"))));
+            reach(runner, one, null, () -> deleted.add(tables.delete(one, STEPS, Arrays.asList("2"), bob ? Arrays.asList("2") : none())));
         }
         if (HbaseAnswers.wronglyRefused(truncated, disabled, deleted)) {
             refused(runner, "delete", disabled, deleted);
@@ -218,15 +228,15 @@ public final class HbaseWorkload extends Driver {
      * As CrashFuzz's client: a truncate that was taken up and does not end soon is asked for again, without a look at the table. (HBASE-26370:
      * that it is not disabled says the next master, which has finished the first one.)
      */
-    private boolean truncate(Runner runner, Client one, String plain, String off, HbaseAnswers truncated) {
+    private boolean truncate(Runner runner, Client one, String plain, String off, List<String> sure, HbaseAnswers truncated) {
         List<String> rowsThere = Arrays.asList("0", "7");
         HbaseAnswers disabled = new HbaseAnswers();
         boolean done = disable(runner, one, off, disabled) && reach(runner, one, plain, () -> {
-            Result first = truncated.add(tables.truncate(one, STEPS, plain, rowsThere, admin -> truncateIn(runner, TRUNCATE_MS)));
+            Result first = truncated.add(tables.truncate(one, STEPS, plain, rowsThere, sure, admin -> truncateIn(runner, TRUNCATE_MS)));
             if (first.isOk() || runner.stepsOver()) {
                 return first;
             }
-            return truncated.add(tables.truncate(one, STEPS, plain, rowsThere, admin -> truncateIn(runner, ADMIN_MS)));
+            return truncated.add(tables.truncate(one, STEPS, plain, rowsThere, sure, admin -> truncateIn(runner, ADMIN_MS)));
         });
         if (HbaseAnswers.wronglyRefused(disabled, truncated)) {
             refused(runner, "truncate", disabled, truncated);

@@ -5,9 +5,11 @@ import java.io.InputStream;
 import java.net.HttpURLConnection;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -354,13 +356,48 @@ final class HdfsObserver {
 
     // ---- who leads
 
-    /** The epoch of a NameNode is that of its journal writer. */
-    private void leaders() throws IOException {
-        long epoch = disks.writerEpoch();
+    /**
+     * The epoch of a NameNode is that of its journal writer. All are asked twice, and the epoch before, between and after: what differs is a failover
+     * under way. One that was deposed and has not noticed calls itself active until it writes (only journal nodes fence), so two are asked to roll.
+     */
+    private void leaders() throws Exception {
+        long limit = System.nanoTime() + ROUNDS_NS;
+        while (true) {
+            long epoch = disks.writerEpoch();
+            List<Node> first = actives();
+            boolean still = disks.writerEpoch() == epoch && actives().equals(first) && disks.writerEpoch() == epoch;
+            if (still && first.size() < 2) {
+                first.forEach(node -> out.leader(node, Long.toString(epoch)));
+                return;
+            }
+            int write = 0;
+            for (Node node : first) {
+                try {
+                    systems.get(node).rollEdits();
+                    write++;
+                } catch (IOException e) {
+                    // Deposed: it ends itself by that.
+                }
+            }
+            if (System.nanoTime() - limit >= 0) {
+                if (still && write == first.size()) {
+                    first.forEach(node -> out.leader(node, Long.toString(epoch)));
+                } else {
+                    out.incomplete("leader", "the active NameNode changes: " + first);
+                }
+                return;
+            }
+            Thread.sleep(POLL_NS / 1_000_000);
+        }
+    }
+
+    private List<Node> actives() throws IOException {
+        List<Node> actives = new ArrayList<>();
         for (Node node : systems.keySet()) {
             if (state(node).equals("active")) {
-                out.leader(node, Long.toString(epoch));
+                actives.add(node);
             }
         }
+        return actives;
     }
 }
