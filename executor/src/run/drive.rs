@@ -68,6 +68,8 @@ pub(super) struct Drive<'r, 'a> {
     pub workload_gone: Option<String>,
     /// End of the run, ns.
     pub deadline: u64,
+    /// Since when its limit runs, ns.
+    pub limited_since: u64,
     pub began: Instant,
     pub asked: usize,
     /// Set once tearing down: an exit now is never a finding.
@@ -98,7 +100,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         // A stall is time that was asked for.
         let limit = cluster.options.limit + controller.stalls();
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let deadline = cluster.slot.now_ns().saturating_add(limit);
+        let now = cluster.slot.now_ns();
         Drive {
             cluster,
             controller,
@@ -109,7 +111,8 @@ impl<'r, 'a> Drive<'r, 'a> {
             void: None,
             said_started: false,
             workload_gone: None,
-            deadline,
+            deadline: now.saturating_add(limit),
+            limited_since: now,
             began,
             asked,
             ending: false,

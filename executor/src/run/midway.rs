@@ -6,7 +6,7 @@
 
 use super::cuts::Cuts;
 use super::drive::{Drive, SoFar};
-use super::flow::{Flow, MS};
+use super::flow::Flow;
 use super::options::{NodeStatus, RunError};
 use crate::controller::{Action, Controller, Seen, make_plans, rename};
 use crate::slot::CutRules;
@@ -32,6 +32,8 @@ pub(in crate::run) struct Midway {
     held_back: Vec<Action>,
     unseen: VecDeque<Seen>,
     so_far: SoFar,
+    /// Of the time within its limit, ns.
+    used_ns: u64,
     nodes: Vec<NodeMidway>,
     cuts: Cuts,
     renamed: BTreeMap<NodeName, NodeName>,
@@ -152,6 +154,7 @@ impl Flow<'_, '_, '_> {
             held_back: d.held_back.clone(),
             unseen: d.queue.clone(),
             so_far: d.so_far.clone(),
+            used_ns: d.now().saturating_sub(d.limited_since),
             nodes: c
                 .nodes
                 .iter()
@@ -214,8 +217,10 @@ impl Drive<'_, '_> {
         let own = std::mem::replace(&mut self.controller, midway.controller.clone());
         self.controller.bounded_as(&own);
         self.so_far.clone_from(&midway.so_far);
-        // Its own limit, with the stalls that it asks for itself, from when the run that it goes on from began.
-        self.deadline = self.deadline.saturating_sub(midway.took_ms * MS);
+        // Its own limit, with the stalls that it asks for itself, less what the run that it goes on from had used of its own.
+        self.limited_since = self.limited_since.saturating_sub(midway.used_ns);
+        self.deadline = self.deadline.saturating_sub(midway.used_ns);
+        self.cluster.workload_page.set_deadline(self.deadline);
         self.phase = Phase::Test;
         let now = self.now();
         let next = self.controller.go_with_others(faults, now);
@@ -257,6 +262,7 @@ pub(super) mod tests {
             held_back: Vec::new(),
             unseen: VecDeque::new(),
             so_far: SoFar::default(),
+            used_ns: 800_000_000,
             nodes: Vec::new(),
             cuts: Cuts::default(),
             renamed: BTreeMap::new(),

@@ -27,9 +27,9 @@ type Tell<'t> = &'t mut dyn FnMut(&str, &[&Op<'_>]);
 pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
     let ops = Ops::new(product, rules);
     let mut result = CheckResult::pass();
-    let mut told: Vec<(String, Vec<String>)> = Vec::new();
     let mut tell = |what: &str, about: &[&Op<'_>]| {
-        told.push((what.to_owned(), about.iter().map(|o| ops.tell(o)).collect()));
+        let evidence = about.iter().map(|o| ops.tell(o)).collect();
+        result.fail(product, Found::of_operations(NAME, what, evidence));
     };
     contents(&ops, &mut tell);
     for rule in [in_time, happened_once, versions] {
@@ -37,12 +37,8 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
             rule(&ops, key, &mut tell);
         }
     }
-    // Kind by kind, so that the first of several, which names the finding, depends neither on keys nor on which came first.
-    told.sort_by(|a, b| a.0.cmp(&b.0));
-    for (what, evidence) in told {
-        result.fail(product, Found::of_operations(NAME, what, evidence));
-    }
-    ops.settle(NAME, result)
+    // Which names the finding must depend neither on keys nor on which came first.
+    ops.settle(NAME, result.whatever_the_names())
 }
 
 /// The content an ok operation shows under its order number; `None` in the pair = a delete.

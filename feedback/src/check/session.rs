@@ -27,9 +27,8 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
     for o in &ops.all {
         sessions.entry(&o.inv.session).or_default().push(o);
     }
-    let rules: [fn(&[&Op<'_>], &Ops<'_>) -> Vec<Told>; 2] = [falling_order, older_reads];
     // Rule by rule: which comes first, and so names the finding, must not depend on the names of sessions.
-    for rule in rules {
+    for rule in [falling_order as Rule, older_reads] {
         for (what, evidence) in sessions.values().flat_map(|own| rule(own, &ops)) {
             result.fail(product, Found::of_operations(NAME, what, evidence));
         }
@@ -38,6 +37,8 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
 }
 
 type Told = (String, Vec<String>);
+/// What a rule tells of one session's operations.
+type Rule = fn(&[&Op<'_>], &Ops<'_>) -> Vec<Told>;
 
 /// Calls `each(before, op)` for every operation in order of its begin, after `before` took in all that had ended by then.
 fn walk<'o, 'p, B: Default>(

@@ -233,11 +233,13 @@ final class HbaseObserver {
 
     /** All rows of a table. A disabled one is enabled for it, and disabled again: what is left enabled is no table of the history's any more. */
     private boolean rows(String table, String seen, Map<String, String> rows, long limit) throws Exception {
-        if (workload.leftEnabled.contains(table)) {
+        boolean enabled = seen.startsWith("enabled ");
+        if (enabled && workload.leftEnabled.contains(table)) {
             out.incomplete("replicas", table + " was enabled to be read and could not be disabled again");
             return false;
         }
-        if (seen.startsWith("enabled ")) {
+        workload.leftEnabled.remove(table);
+        if (enabled) {
             return patient(table, limit, by -> read(by, table, rows));
         }
         TableName name = TableName.valueOf(table);
@@ -250,7 +252,8 @@ final class HbaseObserver {
         try {
             whole = patient(table, limit, by -> read(by, table, rows));
         } finally {
-            if (turned(table, limit, () -> admin.isTableDisabled(name), () -> admin.disableTable(name),
+            long again = Math.max(limit, System.nanoTime() + READ_NS);
+            if (turned(table, again, () -> admin.isTableDisabled(name), () -> admin.disableTable(name),
                     "a table cannot be disabled again", seen)) {
                 workload.leftEnabled.remove(table);
             } else {
@@ -269,11 +272,13 @@ final class HbaseObserver {
     }
 
     /**
-     * Enables or disables a table: asked for again until the limit, as one call may only have been slow. What a master refuses in so many words is
-     * told as a table that is neither one nor the other; what does not come about in its time is a healed cluster that does not serve.
+     * Enables or disables a table: asked for again until the limit, as one call may only have been slow. What a master refuses each time in so many
+     * words is told as a table that is neither one nor the other; what does not come about in its time is a healed cluster that does not serve, and so
+     * is what is refused because an earlier call is still under way.
      */
     private boolean turned(String table, long limit, Asked<Boolean> there, Turn turn, String what, String seen) throws Exception {
         IOException last = null;
+        boolean refused = true;
         while (last == null || System.nanoTime() - limit < 0) {
             try {
                 if (!there.ask()) {
@@ -282,11 +287,12 @@ final class HbaseObserver {
                 return true;
             } catch (IOException e) {
                 last = e;
+                refused &= e instanceof DoNotRetryIOException;
                 Thread.sleep(POLL_NS / 1_000_000);
             }
         }
         String why = table + ": " + seen + ": " + last.toString().split("\n", 2)[0];
-        if (last instanceof DoNotRetryIOException) {
+        if (refused) {
             out.mismatch(master, what, why);
         } else {
             out.refused(master, what, why);

@@ -370,17 +370,9 @@ final class HdfsObserver {
                 first.forEach(node -> out.leader(node, Long.toString(epoch)));
                 return;
             }
-            int write = 0;
-            for (Node node : first) {
-                try {
-                    systems.get(node).rollEdits();
-                    write++;
-                } catch (IOException e) {
-                    // Deposed: it ends itself by that.
-                }
-            }
+            boolean all = still && first.size() > 1 && writing(first);
             if (System.nanoTime() - limit >= 0) {
-                if (still && write == first.size()) {
+                if (all) {
                     first.forEach(node -> out.leader(node, Long.toString(epoch)));
                 } else {
                     out.incomplete("leader", "the active NameNode changes: " + first);
@@ -391,11 +383,32 @@ final class HdfsObserver {
         }
     }
 
+    /** Whether each of them can write. One that was deposed cannot, and ends itself by trying. */
+    private boolean writing(List<Node> actives) {
+        int write = 0;
+        for (Node node : actives) {
+            try {
+                systems.get(node).rollEdits();
+                write++;
+            } catch (IOException e) {
+                // It cannot.
+            }
+        }
+        return write == actives.size();
+    }
+
+    /** Those that say so; one that has ended meanwhile says nothing. */
     private List<Node> actives() throws IOException {
         List<Node> actives = new ArrayList<>();
         for (Node node : systems.keySet()) {
-            if (state(node).equals("active")) {
-                actives.add(node);
+            try {
+                if (state(node).equals("active")) {
+                    actives.add(node);
+                }
+            } catch (IOException e) {
+                if (node.alive()) {
+                    throw e;
+                }
             }
         }
         return actives;

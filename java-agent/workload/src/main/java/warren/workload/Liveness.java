@@ -69,7 +69,8 @@ final class Liveness {
                 run.observations.progress(phase, client.name, failure == null, Runner.since(began), failure);
             }));
         }
-        Runner.join(threads, limit(began, true));
+        // Each of the two times it asks may end with an operation that began in time.
+        Runner.join(threads, limit(began, true) + 2 * run.operationMs * 1_000_000L);
         for (Thread thread : threads) {
             if (thread.isAlive()) {
                 String client = thread.getName().substring(PROGRESS.length());

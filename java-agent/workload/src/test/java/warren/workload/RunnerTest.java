@@ -214,6 +214,7 @@ class RunnerTest {
     @Test
     void aClientThatNeverComesBackMakesNoProgress() throws Exception {
         System.setProperty("warren.serve_ms", "100");
+        System.setProperty("warren.operation_ms", "500");
         try {
             FakeDriver driver = new FakeDriver();
             start(driver);
@@ -230,6 +231,7 @@ class RunnerTest {
             command(WorkloadPage.EXIT);
         } finally {
             System.clearProperty("warren.serve_ms");
+            System.clearProperty("warren.operation_ms");
         }
     }
 
