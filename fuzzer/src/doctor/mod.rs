@@ -102,6 +102,12 @@ fn isolation(levels: &[LevelReport]) -> Vec<Check> {
         ),
         None => Check::missing("kernel cuts", "no level works", "no runs"),
     });
+    // Who looks for the reason of missing rules asks for it: it has none (decision 0002).
+    let nft = program(&["nft", "--version"]).unwrap_or_else(|| "not on PATH".into());
+    checks.push(Check::ok(
+        "nft program",
+        format!("{nft}; not needed: rules are set without it"),
+    ));
     checks
 }
 
