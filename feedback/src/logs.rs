@@ -1,5 +1,5 @@
 //! Log templates: what a system says in fault-free runs and under plain single faults is known; a line of a new shape is a novelty.
-//! Called by [`crate::judge::Judge`]; a novelty is shown and never a failure (design, section 8): distributed systems log
+//! Called by [`crate::judge::Judge`]; a novelty is shown and never a failure: distributed systems log
 //! exceptions when they do right.
 
 use crate::signature::normalise_paths;

@@ -1,8 +1,8 @@
 //! Recovery points: what a cluster does only because of a fault. Called by strategies (suspicious first) and by reports; refuses to
 //! rank anything.
 //!
-//! CrashFuzz section III-C: an I/O point whose call stack the parent's run does not have is a recovery point. Ours (design,
-//! Words): a stack no fault-free run has; it is a *new* one if its parent's run did not have it either.
+//! CrashFuzz section III-C: an I/O point whose call stack the parent's run does not have is a recovery point. Ours: a
+//! stack no fault-free run has; it is a *new* one if its parent's run did not have it either.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

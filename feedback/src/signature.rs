@@ -2,7 +2,7 @@
 //! text means: it only takes out what differs between two runs of the same story.
 //!
 //! A signature is 8 hex digits over (checker, normalised evidence, role, stage; of a self-exit always the healed one). Two findings with one signature are filed as
-//! one bug (design, section 8), so numbers, addresses, node names and ids must not reach it.
+//! one bug, so numbers, addresses, node names and ids must not reach it.
 
 use regex::{Captures, Regex};
 use std::sync::LazyLock;

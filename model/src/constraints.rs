@@ -1,7 +1,7 @@
 //! Which faults may follow which: one pure function, asked when a child is made and again before each injection.
 //!
 //! CrashFuzz section III-B (dead nodes, max faults, max dead per group), with partitions: one open cut, and while it is open max
-//! dead counts the dead plus the smaller side (design: partitions). A crash of style `outage` alone may take more: the state says so
+//! dead counts the dead plus the smaller side. A crash of style `outage` alone may take more: the state says so
 //! from then on, and who judges asks less of such a run.
 
 use crate::ids::NodeName;

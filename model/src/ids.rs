@@ -66,7 +66,7 @@ macro_rules! hex_id {
 }
 
 hex_id! {
-    /// A call stack of the target's own frames (design: I/O point identity; CrashFuzz section IV-B).
+    /// A call stack of the target's own frames (CrashFuzz section IV-B).
     StackId
 }
 hex_id! {

@@ -1,4 +1,4 @@
-//! Renaming nodes at GO so that recorded roles fall on present ones (design: I/O point identity). Pure.
+//! Renaming nodes at GO so that recorded roles fall on present ones. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{At, ClusterShape, Fault, FaultAt, FaultSequence, NodeName, Phase, Who};

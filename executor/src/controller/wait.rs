@@ -6,7 +6,7 @@ use crate::link::Arrivals;
 use std::time::Duration;
 use warren_model::{At, Fault, NodeName};
 
-/// Silence of the awaited stack on a node after which that node accepts a smaller n (design: drift).
+/// Silence of the awaited stack on a node after which that node accepts a smaller n (a drift).
 const DRIFT_AFTER: u64 = 1_000_000_000;
 
 /// Why the rest is skipped, while the claim is being taken away.

@@ -247,7 +247,7 @@ impl NodePage {
         Ok(())
     }
 
-    /// The next occurrence with any n is accepted for the fault `index` (design: 1 s of silence).
+    /// The next occurrence with any n is accepted for the fault `index` (after 1 s of silence).
     pub fn accept_less(&self, index: usize) {
         let count = usize::try_from(self.word(Word::PlanCount)).unwrap_or(0);
         for i in 0..count.min(PLAN_MAX) {

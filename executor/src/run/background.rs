@@ -1,4 +1,4 @@
-//! Background stacks: those whose count grows while the ready cluster is idle (design: I/O point identity). Once a target.
+//! Background stacks: those whose count grows while the ready cluster is idle. Once a target.
 
 use super::archives::{Archives, Listed};
 use super::boot::Boot;

@@ -26,7 +26,7 @@
 //! ```
 
 mod error;
-mod heal;
+mod first_packet;
 mod host;
 mod init;
 mod launcher;

@@ -5,7 +5,7 @@
 //!
 //! Why it is right: the answer's number says that all changes up to it are in the state that was read; a change of the key among them,
 //! later than the one that is shown, would have replaced it. Neither lag nor a move explains that: a stale answer has a stale number
-//! (design, section 8: without `sync` a stale read is legal). A read that saw nothing is not asked: a delete whose answer was lost, or a
+//! (without `sync` a stale read is legal). A read that saw nothing is not asked: a delete whose answer was lost, or a
 //! session's end, may have come in between.
 
 use super::ops::{Op, Ops};

@@ -1,8 +1,7 @@
 //! Acknowledged changes survive the death of all nodes: on some runs every node is killed and started once more, and asked again.
 //!
 //! Rule: the final-state rule of [`super::acknowledged`], over the last complete round made after that restart. Right for the
-//! same reason; SIGKILL keeps the page cache, so this asks whether data was written at all, not whether it was forced (design,
-//! sections 4 and 8).
+//! same reason; SIGKILL keeps the page cache, so this asks whether data was written at all, not whether it was forced.
 
 use super::CheckResult;
 use super::acknowledged::{final_state, tells_content};

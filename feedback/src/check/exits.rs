@@ -9,7 +9,7 @@
 //! A log holds all processes of a node; a rule asks what the one that ended has written ([`crate::log_parts`]).
 //! A process ends when it was started again and finds what it cannot bear: in the test where a fault reboots it, else in healing.
 //! Both are one story, so a signature does not tell them apart: else a replay in which it is some ms later shows nothing. CoFI
-//! section VI-D on exceptions that are no failures; design sections 2 and 8.
+//! section VI-D on exceptions that are no failures.
 
 use super::{CheckResult, Found};
 use crate::log_parts::of_process;

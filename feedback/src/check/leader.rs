@@ -7,7 +7,7 @@
 //! Why it is right: only after healing. During a fault a deposed leader that does not know it yet is legal, so nothing before
 //! the healed round is asked. One leader per epoch is what elections promise; a vote or epoch that falls on a node's disk lets
 //! it vote twice. No leader at all is a question of liveness and asked by the stable state; here it is unknown. Only for targets
-//! with a role of which there must be one (`[role] lead`). Design section 8 (exclusive role per epoch), issue 3 part 9.
+//! with a role of which there must be one (`[role] lead`).
 
 use super::rounds::{last_complete, rounds};
 use super::{CheckResult, Found};

@@ -13,8 +13,7 @@
 //!
 //! A node that ended by itself is not asked for degraded service: whether it was right to go is the exits' question. In the healed question it
 //! is started again, once, and asked again from then; one that ends a second time is not. Why asked in
-//! this order: rebooting the dead first would hide every failed failover. CrashFuzz section V-A (cluster out of service, hang);
-//! design sections 2 and 8.
+//! this order: rebooting the dead first would hide every failed failover. CrashFuzz section V-A (cluster out of service, hang).
 
 use super::{CheckResult, Found};
 use warren_model::{FailureKind, NodeName, Observation, Phase, Rules, RunProduct, Stage};

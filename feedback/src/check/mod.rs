@@ -1,7 +1,7 @@
 //! The checkers: each a pure function from a run's product and the target's rules to failures and unknowns. Called by
 //! [`crate::judge::Judge`] through [`run_all`]; none knows a target's name.
 //!
-//! What all of them keep to (design, section 8):
+//! What all of them keep to:
 //! - `ok` and `failed` both bind; `unknown` may have happened once, at any time up to the end of its session; operations that
 //!   overlap in time can go either way; a retry is a new operation.
 //! - Without `sync` a stale read is legal. A process that dies by our own hand is never a finding.

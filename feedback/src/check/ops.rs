@@ -3,7 +3,7 @@
 //!
 //! An operation's effect lies in `[from, until]`: an ok one took effect between its call and its answer, an unknown one at any
 //! time up to the end of its session, or never; a failed one has none. That is the usual reading of histories with lost answers
-//! (an open operation of linearizability), tightened by the end of the session (design, section 8).
+//! (an open operation of linearizability), tightened by the end of the session.
 
 use super::CheckResult;
 use std::collections::{BTreeMap, BTreeSet};

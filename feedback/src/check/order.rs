@@ -10,7 +10,7 @@
 //!   for the same one.
 //!
 //! Why it is right: the number is the system's own name of a change (ZooKeeper's zxid); replicas that disagree about it have
-//! diverged, whatever a client may still read. Issue 3 part 9 (zxid agreement); design section 8 (one content per (key, version)).
+//! diverged, whatever a client may still read.
 
 use super::ops::{Act, Op, Ops};
 use super::{CheckResult, Found};

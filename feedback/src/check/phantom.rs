@@ -2,7 +2,7 @@
 //!
 //! Rule: an ok read of a key that the history changes returns, if it returns a value, that of a put that may have happened and
 //! that began before the read ended. Why it is right: it holds however stale a read may be, so no promise of freshness is needed
-//! (design section 8: failed binds; CrashFuzz section V-B, data staleness and wrong data). A read that found nothing is not asked:
+//! (CrashFuzz section V-B, data staleness and wrong data). A read that found nothing is not asked:
 //! a lagging replica may not have the key yet. A read whose own outcome is unknown tells nothing.
 
 use super::ops::{Act, Ops};

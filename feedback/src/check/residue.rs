@@ -7,7 +7,7 @@
 //! - incomplete: the workload could not ask: unknown with its reason, never a pass.
 //!
 //! Why it is right: the workload alone can know these; it writes a leftover only when the limit has passed, so slowness is not
-//! taken for a leak, and what it could not ask it says. Design section 8 (nothing left over), issue 3 part 9.
+//! taken for a leak, and what it could not ask it says.
 
 use super::{CheckResult, Found};
 use warren_model::{FailureKind, Observation, Rules, RunProduct, Stage};

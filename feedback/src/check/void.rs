@@ -2,7 +2,7 @@
 //!
 //! Mostly the executor's word. Beside it:
 //! - A process that ended by SIGKILL or SIGBUS which nobody sent was ended by the kernel (out of memory, a full tmpfs under a
-//!   mapping): our machine's fault, not the target's (engineering notes, trap 12). Our own kills are never in the list of exits.
+//!   mapping): our machine's fault, not the target's. Our own kills are never in the list of exits.
 //! - A JVM to which the system refused memory or a thread says so in its log. That is the machine's too. A JVM that filled its own
 //!   heap (or class space, or direct buffers: all bounded by its flags) is the target's doing, a leak above all: such a run is
 //!   judged like any other, by what follows (self-exit, no service) and by what target.toml's `fatal_log` names.

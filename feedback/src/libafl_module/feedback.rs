@@ -1,5 +1,5 @@
 //! Which runs become seeds. CrashFuzz section III-D: a run is kept if it has new coverage or its last fault is a crash; with
-//! partitions on, a partition-start counts like a crash (design, section 7). With state novelty on, a new state counts like new
+//! partitions on, a partition-start counts like a crash. With state novelty on, a new state counts like new
 //! coverage; states are counted either way, so that searches without it can be compared by them.
 
 use super::objective::SavedBugs;

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{Failure, FailureKind, FaultSequence, Judgement, Verdict};
 
-/// So many runs of each signature are saved; from then on its runs may become seeds (design, section 7).
+/// So many runs of each signature are saved; from then on its runs may become seeds.
 pub const SAVED_EACH: u32 = 5;
 
 /// How often each signature was met and saved.

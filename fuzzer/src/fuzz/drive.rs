@@ -82,7 +82,7 @@ pub trait Drive {
     fn wait_for_all(&mut self);
 }
 
-/// Limits of a run, from the learning runs (design, section 7, Numbers).
+/// Limits of a run, from the learning runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Wall time of one run.

@@ -38,7 +38,7 @@ pub enum CutForm {
 }
 
 impl CutForm {
-    /// Every form, in the order of the design.
+    /// Every form, in a fixed order.
     pub const ALL: [CutForm; 6] = [
         CutForm::Isolate,
         CutForm::Both,
