@@ -9,7 +9,7 @@
 //!
 //! Why it is right: monotonic reads and read-your-writes hold in every system that lets a client reconnect only to a server at
 //! least as new as what it saw. Staleness is legal: a session may see old states, only never older ones than before, also after
-//! a move. Operations that overlap are not compared. Design section 8 (versions never fall within a session), issue 3 part 9.
+//! a move. Operations that overlap are not compared.
 
 use super::ops::{Act, Op, Ops};
 use super::{CheckResult, Found};
@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use warren_model::{Outcome, Rules, RunProduct};
 
 const NAME: &str = "session";
+const CAME_BACK: &str = "a session saw a key again that it had seen absent";
 
 /// The checker.
 #[must_use]
@@ -140,21 +141,23 @@ fn goes_back(
     };
     match (content, read.seen()) {
         (Some(was), Some(now)) => {
+            // Asked of few only: histories are long.
+            let gone_between = || {
+                let mut since = between.iter().filter(|o| o.from > before.until);
+                since.any(|o| o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none()))
+            };
             if let (Some(b), Some(r)) = (before.mzxid(), read.mzxid()) {
                 if r < b {
                     return Some("a session saw an older change than before");
                 }
-                // Asked of few only: histories are long.
-                let gone_between = || {
-                    let mut since = between.iter().filter(|o| o.from > before.until);
-                    since
-                        .any(|o| o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none()))
-                };
-                return (r == b && gone_between())
-                    .then_some("a session saw a key again that it had seen absent");
+                return (r == b && gone_between()).then_some(CAME_BACK);
             }
             if let (Some(b), Some(r), false) = (before.version(), read.version(), deleted_ever) {
                 return (r < b).then_some("a session saw an older version than before");
+            }
+            // Without order numbers a value that one operation wrote is one change.
+            if was == now && gone_between() && ops.sources(key, now).len() == 1 {
+                return Some(CAME_BACK);
             }
             let newest_now = ops.sources(key, now).iter().map(|s| s.until).max()?;
             let oldest_was = match before.act {
@@ -246,6 +249,16 @@ mod tests {
                     .op(op("s", "create", "/a", 1, 2).put("0"))
                     .op(op("w", "delete", "/a", 3, 4).unknown())
                     .op(op("s", "read", "/a", 7, 8)),
+            ),
+            (
+                "without order numbers: written twice, so it may have come back",
+                Build::new()
+                    .op(op("w", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "read", "/a", 3, 4).saw("0"))
+                    .op(op("w", "delete", "/a", 5, 6))
+                    .op(op("s", "read", "/a", 7, 8))
+                    .op(op("w", "create", "/a", 7, 9).put("0"))
+                    .op(op("s", "read", "/a", 9, 10).saw("0")),
             ),
             (
                 "an ephemeral goes with its session",
@@ -361,6 +374,15 @@ mod tests {
                     .op(op("s", "read", "/a", 5, 6).saw("0").m(1))
                     .op(op("s", "read", "/a", 7, 8))
                     .op(op("s", "read", "/a", 9, 10).saw("0").m(1)),
+                "had seen absent",
+            ),
+            (
+                Build::new()
+                    .op(op("w", "create", "/a", 1, 2).put("0"))
+                    .op(op("w", "delete", "/a", 3, 20))
+                    .op(op("s", "read", "/a", 5, 6).saw("0"))
+                    .op(op("s", "read", "/a", 7, 8))
+                    .op(op("s", "read", "/a", 9, 10).saw("0")),
                 "had seen absent",
             ),
             (
