@@ -363,10 +363,8 @@ fn key(p: &Inner, jars_key: &str) -> String {
         let _ = writeln!(text, "{}", probes.table().display());
     }
     for g in &p.target.groups {
-        for (_, template) in &g.files {
-            let file = p.target.file(&Path::new("conf").join(template));
-            let body = file.and_then(|f| std::fs::read_to_string(f).ok());
-            text.push_str(&body.unwrap_or_default());
+        for file in &g.files {
+            text.push_str(&file.text);
         }
     }
     cache::sha256(text.as_bytes())[..16].to_owned()

@@ -3,6 +3,7 @@
 use super::cluster::Cluster;
 use super::cuts::CutEnded;
 use super::drive::{Drive, KillMade};
+use super::last_words::end_of;
 use super::spawn::STDOUT;
 use super::threads::{self, Log, ThreadsAsked};
 use crate::link::{NodeReading, Word, merge_trace};
@@ -64,29 +65,38 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         let mut text = String::new();
         let asked = drive.so_far.threads_asked.iter();
         let asked: Vec<ThreadsAsked> = asked.filter(|a| a.node == i).copied().collect();
-        let read = |file: &str| std::fs::read(n.dir.join(file)).unwrap_or_default();
         let stdout = (!asked.is_empty()).then(|| {
-            let (log, files) = threads::take_out(&read(STDOUT), n.name.as_str(), &asked);
+            let bytes = std::fs::read(n.dir.join(STDOUT)).unwrap_or_default();
+            let (log, files) = threads::take_out(&bytes, n.name.as_str(), &asked);
             product.collected.extend(files);
             log
         });
         for (j, file) in target.logs.iter().enumerate() {
             let is_stdout = file.strip_prefix("./").unwrap_or(file) == STDOUT;
-            let log = match stdout.as_ref().filter(|_| is_stdout) {
-                Some(log) => log,
-                None => &Log::whole(read(file)),
+            // A node may have filled its slot with it: no more is read than is kept.
+            let (log, unread) = match stdout.as_ref().filter(|_| is_stdout) {
+                Some(log) => (log, 0),
+                None => {
+                    let end = end_of(&n.dir.join(file), LOG_MAX as u64);
+                    let (bytes, unread) = end.unwrap_or_default();
+                    let unread = usize::try_from(unread).unwrap_or(usize::MAX);
+                    (&Log::whole(bytes), unread)
+                }
             };
-            let dropped = log.bytes.len().saturating_sub(LOG_MAX);
+            let too_many = log.bytes.len().saturating_sub(LOG_MAX);
+            let dropped = unread + too_many;
             if dropped > 0 {
                 product.record.warnings.push(format!(
                     "{}: {file} is longer than {LOG_MAX} bytes: its first {dropped} are not judged, so the cause of an early exit or a fatal line may be missing",
                     n.name
                 ));
             }
-            let kept = &log.bytes[dropped..];
+            let kept = &log.bytes[too_many..];
             for (mark, (_, _, sizes)) in product.log_marks.iter_mut().zip(&drive.so_far.log_sizes) {
                 let size = usize::try_from(sizes[i][j]).unwrap_or(usize::MAX);
-                let end = log.end_at(size).saturating_sub(dropped);
+                let end = log
+                    .end_at(size.saturating_sub(unread))
+                    .saturating_sub(too_many);
                 let before = &kept[..end.min(kept.len())];
                 let offset = text.len() + String::from_utf8_lossy(before).len();
                 mark.offsets.entry(n.name.clone()).or_default().push(offset);
@@ -245,13 +255,9 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
 }
 
 fn workload_log(cluster: &Cluster<'_>) -> String {
-    end_of(&cluster.slot.root().join("workload/stdout"), LOG_MAX)
-}
-
-/// The last `max` bytes of a file as text; empty when it is not there.
-fn end_of(path: &Path, max: usize) -> String {
-    let bytes = std::fs::read(path).unwrap_or_default();
-    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(max)..]).into_owned()
+    let log = cluster.slot.root().join("workload/stdout");
+    let (bytes, _) = end_of(&log, LOG_MAX as u64).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A JSON line that is read leniently: `healed` is the workload's word for phase `heal`.

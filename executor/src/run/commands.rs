@@ -20,9 +20,9 @@ pub(super) fn write_files(
     inside_dir: &Path,
 ) -> Result<(), RunError> {
     make_dir(&dir.join("tmp"))?;
-    for (path, template) in &target.groups[specs[i].group].files {
-        let text = render(target, template, i, specs, addrs, inside_dir)?;
-        let place = dir.join(path);
+    for file in &target.groups[specs[i].group].files {
+        let text = render(target, file, i, specs, addrs, inside_dir)?;
+        let place = dir.join(&file.path);
         if let Some(parent) = place.parent() {
             make_dir(parent)?;
         }

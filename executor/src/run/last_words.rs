@@ -2,13 +2,32 @@
 //!
 //! Called wherever such a message is made. It looks for no meaning in the lines: telling known bugs by a log is `feedback`'s.
 
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+
+/// Of a file's end that is looked at, bytes: a node in a loop of exceptions may have written a gigabyte.
+const LOOK_AT: u64 = 1 << 20;
 
 /// The last lines of a file that say something: of a stack trace its exceptions and causes, which would else be pushed out by the frames
 /// below them.
 pub(super) fn of(path: &Path, lines: usize) -> String {
-    let text = std::fs::read(path).unwrap_or_default();
+    let (text, _) = end_of(path, LOOK_AT).unwrap_or_default();
     in_text(&String::from_utf8_lossy(&text), lines)
+}
+
+/// At most so many of a file's last bytes, and how many come before them. No more is held in memory.
+///
+/// # Errors
+/// Opening or reading the file.
+pub(super) fn end_of(path: &Path, max: u64) -> io::Result<(Vec<u8>, u64)> {
+    let mut file = File::open(path)?;
+    let before = file.metadata()?.len().saturating_sub(max);
+    file.seek(SeekFrom::Start(before))?;
+    let mut bytes = Vec::new();
+    // What is appended meanwhile is left out.
+    file.take(max).read_to_end(&mut bytes)?;
+    Ok((bytes, before))
 }
 
 fn in_text(text: &str, lines: usize) -> String {
@@ -35,7 +54,18 @@ fn is_frame(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::in_text;
+    use super::{end_of, in_text};
+
+    #[test]
+    fn of_a_long_file_the_end_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "0123456789").unwrap();
+        assert_eq!(end_of(&path, 4).unwrap(), (b"6789".to_vec(), 6));
+        assert_eq!(end_of(&path, 10).unwrap(), (b"0123456789".to_vec(), 0));
+        assert_eq!(end_of(&path, 99).unwrap(), (b"0123456789".to_vec(), 0));
+        assert!(end_of(&dir.path().join("none"), 4).is_err());
+    }
 
     #[test]
     fn what_is_told_of_a_log_are_its_last_lines_without_the_frames_of_stack_traces() {

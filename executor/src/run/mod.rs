@@ -103,8 +103,8 @@ pub struct Runner {
     snapshots: Mutex<Snapshots>,
 }
 
-/// The parked JVMs, or why there are none; nothing before they were asked for.
-type HaveParked = Option<Result<Arc<Parked>, String>>;
+/// The parked JVMs, or why there are none and since when; nothing before they were asked for.
+type HaveParked = Option<Result<Arc<Parked>, (String, Instant)>>;
 
 impl Runner {
     /// A runner of a prepared target.
@@ -302,7 +302,7 @@ impl Runner {
     /// Why nodes that start again in runs from snapshots do not go on from parked JVMs, where that was tried.
     fn not_parked(&self) -> Option<String> {
         match &*lock(&self.parked) {
-            Some(Err(why)) => Some(why.clone()),
+            Some(Err((why, _))) => Some(why.clone()),
             Some(Ok(parked)) if !parked.works() => Some("too many did not go on in a row".into()),
             _ => None,
         }
@@ -314,9 +314,13 @@ impl Runner {
         parked.works().then(|| Arc::clone(parked))
     }
 
-    /// They are there, or could not be made.
+    /// They are there, or there was trouble with them a moment ago.
     fn tried_to_park(&self) -> bool {
-        lock(&self.parked).is_some()
+        match &*lock(&self.parked) {
+            None => false,
+            Some(Ok(parked)) => parked.works() || parked.left_alone(Instant::now()),
+            Some(Err((_, at))) => at.elapsed() < snapshots::PAUSE,
+        }
     }
 
     /// They went with their keeper: they may be made again.
@@ -325,7 +329,8 @@ impl Runner {
     }
 
     fn have_parked(&self, made: Result<Parked, String>) {
-        *lock(&self.parked) = Some(made.map(Arc::new));
+        let made = made.map(Arc::new).map_err(|why| (why, Instant::now()));
+        *lock(&self.parked) = Some(made);
     }
 
     fn snapshots(&self) -> MutexGuard<'_, Snapshots> {

@@ -55,7 +55,9 @@ impl Prober {
                 let asked = Instant::now();
                 match questions.ask(slot, &addrs, also, PATIENCE) {
                     Ok(answers) => lock(&self.answers).extend(wanted.into_iter().zip(answers)),
-                    Err(_) => return,
+                    Err(_) if slot.lost().is_some() => return,
+                    // Not answered in time, as when Warren was stopped meanwhile: it is asked again.
+                    Err(_) => {}
                 }
                 pause = match also {
                     // A cluster that starts as a whole takes seconds, and the question may be a dear one.

@@ -1,7 +1,7 @@
 //! Configuration files from the templates in conf/ (docs/target-toml.md).
 
 use super::RunError;
-use crate::target::{NodeSpec, Target};
+use crate::target::{ConfigFile, NodeSpec, Target};
 use minijinja::{Environment, UndefinedBehavior, context};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -9,20 +9,16 @@ use std::path::Path;
 /// The text of one template for node `i`; a name without a value is an error.
 pub(super) fn render(
     target: &Target,
-    template: &Path,
+    file: &ConfigFile,
     i: usize,
     specs: &[NodeSpec],
     addrs: &[Ipv4Addr],
     dir: &Path,
 ) -> Result<String, RunError> {
     let wrong = |why: String| RunError::Template {
-        file: template.display().to_string(),
+        file: file.template.display().to_string(),
         why,
     };
-    let file = target
-        .file(&Path::new("conf").join(template))
-        .ok_or_else(|| wrong("is not in the target's conf/ folder".into()))?;
-    let text = std::fs::read_to_string(&file).map_err(|e| wrong(e.to_string()))?;
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_keep_trailing_newline(true);
@@ -40,7 +36,7 @@ pub(super) fn render(
         .collect();
     let spec = &specs[i];
     env.render_str(
-        &text,
+        &file.text,
         context! {
             node => context! {
                 name => spec.name.as_str(),

@@ -75,8 +75,11 @@ impl PlainSlot {
                 root.display(),
                 shm.display()
             );
-            file.write_all(text.as_bytes())
-                .map_err(|e| file_error("writing", &state_file, e))?;
+            if let Err(e) = file.write_all(text.as_bytes()) {
+                // One that tells no owner would be passed over by every sweep, and its number be taken for ever.
+                let _ = fs::remove_file(&state_file);
+                return Err(file_error("writing", &state_file, e));
+            }
             let slot = PlainSlot {
                 number,
                 root,

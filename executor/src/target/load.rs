@@ -5,7 +5,7 @@ use super::image::image;
 use super::near::near;
 use super::rules;
 use super::section::{Origins, Section, TargetError, read_table, shown};
-use super::{EpochFile, Group, JarSource, Probe, Stable, Target, Workload};
+use super::{ConfigFile, EpochFile, Group, JarSource, Probe, Stable, Target, Workload};
 use crate::setup::jdk::JavaRange;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -419,18 +419,32 @@ fn groups(
                     .collect()
             }
         };
-        for (path, template) in &files {
-            if !folders
-                .iter()
-                .any(|f| f.join("conf").join(template).is_file())
-            {
+        let read = |(path, template): (String, PathBuf)| {
+            let places = folders.iter().map(|f| f.join("conf").join(&template));
+            let Some(place) = places.into_iter().find(|p| p.is_file()) else {
                 return Err(s.wrong(
                     "files",
                     format!("template `{}` of `{path}` is not in conf/", template.display()),
                     "create it in the conf/ folder beside target.toml (or its base's), or write the name of one that is there",
                 ));
+            };
+            match std::fs::read_to_string(&place) {
+                Ok(text) => Ok(ConfigFile {
+                    path,
+                    template,
+                    text,
+                }),
+                Err(e) => Err(s.wrong(
+                    "files",
+                    format!(
+                        "template `{}` of `{path}` cannot be read: {e}",
+                        place.display()
+                    ),
+                    "make it a text file in UTF-8 that may be read",
+                )),
             }
-        }
+        };
+        let files: Vec<ConfigFile> = files.into_iter().map(read).collect::<Result<_, _>>()?;
         s.end()?;
         groups.push(Group {
             name,

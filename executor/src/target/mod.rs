@@ -101,8 +101,19 @@ pub struct Group {
     pub class_path: Vec<String>,
     /// When a node of this group is ready; the target's [ready] when absent.
     pub ready: Option<Probe>,
-    /// (path below the node's folder, template in conf/).
-    pub files: Vec<(String, PathBuf)>,
+    /// Its configuration files.
+    pub files: Vec<ConfigFile>,
+}
+
+/// A configuration file of each node of a group, made from a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// Below the node's folder.
+    pub path: String,
+    /// In conf/, for messages.
+    pub template: PathBuf,
+    /// The template itself, read once: a campaign of days goes on with what it began with, whatever becomes of the folder.
+    pub text: String,
 }
 
 /// A question asked over TCP.

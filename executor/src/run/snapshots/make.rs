@@ -13,7 +13,7 @@ use crate::link::NodePage;
 use crate::setup::criu::Criu;
 use crate::slot::{Slot, SlotConfig};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use warren_model::{FaultSequence, RunProduct};
 
 /// Connections of the readiness probes close, and what the start left behind settles.
@@ -114,6 +114,7 @@ pub(super) fn dump(
         nodes,
         dumped_ns,
         made: Instant::now(),
+        made_wall: SystemTime::now(),
         worked: std::sync::atomic::AtomicBool::new(false),
     })
 }

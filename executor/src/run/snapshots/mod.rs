@@ -25,15 +25,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use warren_model::StackId;
 
-/// A snapshot older than this is made anew: what it restores finds the wall clock ahead by its age.
+/// A snapshot older than this is made anew: what it restores finds the wall clock ahead by its age. That clock may have jumped itself meanwhile (the
+/// machine slept, or its time was set), so both clocks are asked.
 const MAX_AGE: Duration = Duration::from_secs(600);
 /// Making or restoring one fails so often in a row before it is left alone for a while.
 const MAX_FAILURES: u32 = 2;
 /// So long: a machine that was busy may not be later, and each try takes seconds.
-const PAUSE: Duration = Duration::from_secs(300);
+pub(super) const PAUSE: Duration = Duration::from_secs(300);
 /// Memory that must be free before one is made, bytes.
 const LEAST_FREE: u64 = 2 << 30;
 /// Of the memory that is free, what all snapshots together may take.
@@ -58,6 +59,7 @@ pub(super) struct Snapshot {
     /// The slot's clock when everything stood still: it goes on from there.
     dumped_ns: u64,
     made: Instant,
+    made_wall: SystemTime,
     /// A run went on from it. That it could be made is no proof. Said without the lock of all snapshots: the restored cluster lives
     /// already and must not wait until another snapshot has been made.
     worked: AtomicBool,
@@ -70,8 +72,10 @@ impl Snapshot {
     }
 
     /// Young enough for the clocks of what it restores.
-    fn is_fresh(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.made) < MAX_AGE
+    fn is_fresh(&self, now: Instant, wall: SystemTime) -> bool {
+        let old = now.saturating_duration_since(self.made) >= MAX_AGE;
+        let jumps = wall.duration_since(self.made_wall);
+        !old && jumps.is_ok_and(|by| by < MAX_AGE)
     }
 
     pub fn has_worked(&self) {
@@ -155,7 +159,7 @@ impl Snapshots {
         self.prefixes.tidy();
         if let Some(snapshot) = self.held.get(&number).cloned() {
             self.take_in(number, &snapshot);
-            if snapshot.is_fresh(Instant::now()) {
+            if snapshot.is_fresh(Instant::now(), SystemTime::now()) {
                 return Ok(Ok(snapshot));
             }
             self.held.remove(&number);
@@ -218,7 +222,7 @@ impl Snapshots {
         made
     }
 
-    /// Parks the nodes' JVMs, unless that was tried before.
+    /// Parks the nodes' JVMs, unless they are there or are left alone for a while.
     fn park(&mut self, runner: &Runner, criu: &Criu, options: &RunOptions) {
         if runner.tried_to_park() || !runner.config.parked || too_little(free_memory()).is_some() {
             return;
@@ -359,6 +363,7 @@ pub(super) mod tests {
             nodes: Vec::new(),
             dumped_ns: 0,
             made,
+            made_wall: SystemTime::now(),
             worked: AtomicBool::new(false),
         }
     }
@@ -367,8 +372,19 @@ pub(super) mod tests {
     fn a_snapshot_is_made_anew_after_ten_minutes() {
         let made = Instant::now();
         let snapshot = snapshot(made);
-        assert!(snapshot.is_fresh(made + Duration::from_secs(599)));
-        assert!(!snapshot.is_fresh(made + Duration::from_secs(600)));
+        let wall = snapshot.made_wall;
+        let seconds = Duration::from_secs;
+        let table = [
+            (made + seconds(599), wall + seconds(599), true),
+            (made + seconds(600), wall + seconds(599), false),
+            // The machine slept.
+            (made + seconds(1), wall + seconds(600), false),
+            // Its time was set back.
+            (made + seconds(1), wall - seconds(1), false),
+        ];
+        for (now, wall, fresh) in table {
+            assert_eq!(snapshot.is_fresh(now, wall), fresh, "{now:?} {wall:?}");
+        }
     }
 
     #[test]

@@ -7,12 +7,13 @@
 use super::super::cluster::Cluster;
 use super::super::last_words;
 use super::super::options::{RunError, RunOptions};
-use super::super::{Runner, Start, hot};
-use super::{place_of, sizes};
+use super::super::{Runner, Start, hot, lock};
+use super::{PAUSE, place_of, sizes};
 use crate::setup::criu::Criu;
 use crate::slot::{AtDump, CLOCK_IMAGE, Launched, Process, Slot, now_ns};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ pub(in crate::run) struct Parked {
     folder: PathBuf,
     nodes: Vec<One>,
     failures: AtomicU32,
+    /// The last of them.
+    failed: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -69,6 +72,7 @@ impl Parked {
             folder: folder.to_owned(),
             nodes: Vec::new(),
             failures: AtomicU32::new(0),
+            failed: Mutex::default(),
         };
         let mut config = runner.slot_config();
         config.try_cuts = false;
@@ -120,6 +124,7 @@ impl Parked {
             Ok(_) => self.failures.store(0, Ordering::Relaxed),
             Err(_) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
+                *lock(&self.failed) = Some(Instant::now());
             }
         }
         restored
@@ -133,6 +138,12 @@ impl Parked {
     /// Whether it is worth trying.
     pub fn works(&self) -> bool {
         self.failures.load(Ordering::Relaxed) < MAX_FAILURES
+    }
+
+    /// It failed just now: a machine that was busy may not be later.
+    pub fn left_alone(&self, now: Instant) -> bool {
+        let failed = *lock(&self.failed);
+        failed.is_some_and(|at| now.saturating_duration_since(at) < PAUSE)
     }
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use warren_model::{Fault, FaultAt, FaultSequence, IoPoint, NodeName, RunProduct};
 
 /// So many runs begin from one; then it is made anew.
@@ -216,7 +216,8 @@ impl Drop for Making<'_> {
 
 impl Prefix {
     fn may_serve(&self) -> bool {
-        self.snapshot.is_fresh(Instant::now()) && self.served.load(Ordering::Relaxed) < MAX_SERVED
+        self.snapshot.is_fresh(Instant::now(), SystemTime::now())
+            && self.served.load(Ordering::Relaxed) < MAX_SERVED
     }
 
     /// Who was counted began no run from it.
@@ -400,7 +401,7 @@ fn make_prefix(
             let midway = went.map_err(why)?;
             let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder, Vec::new())?;
             // The wall clock jumped when it went on from there, and will once more: both together by no more than one may.
-            snapshot.made = from.made;
+            (snapshot.made, snapshot.made_wall) = (from.made, from.made_wall);
             Ok((snapshot, midway))
         })?;
     make::keep(&slot, folder, make::Events::Kept)?;
