@@ -8,7 +8,7 @@ use super::learn::learn;
 use super::minimise::take_up;
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
 use super::saved::{Whole, check_resume, identity, read_back};
-use super::session::{Root, Session};
+use super::session::Session;
 use super::side_by_side;
 use super::stage::FuzzStage;
 use super::store::StoreFeedback;
@@ -218,11 +218,7 @@ fn resume<E: Drive>(
     }
     if !session.learnt.roots.is_empty() && !session.options.strategy.has_queue() {
         let root = StoredRun::read(&session.folder.runs(), 0)?;
-        session.root = Root {
-            trace: root.trace,
-            test_ms: root.record.times.test,
-            incarnations: root.record.incarnations,
-        };
+        session.root_test_ms = root.record.times.test;
     }
     if session.options.kind == InstanceKind::Alone && session.redo.told_at > 0 {
         // It would not say what happens from now on. With -M or -S it is begun anew.

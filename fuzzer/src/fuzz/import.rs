@@ -244,7 +244,7 @@ impl Session {
             n => format!(", try {}", n + 1),
         };
         Job {
-            lines: describe(&waiting.sequence, &self.root.trace),
+            lines: describe(&waiting.sequence, &Trace::default()),
             sequence: waiting.sequence.clone(),
             why: format!("seed {}{again}", waiting.name),
             durable: self.counts.sequences % DURABLE_EVERY == DURABLE_EVERY - 1,

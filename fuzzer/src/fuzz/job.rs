@@ -71,25 +71,20 @@ impl Session {
         self.begun() % DURABLE_EVERY == DURABLE_EVERY - 1
     }
 
-    fn baseline(&self, state: &mut State, drawing: &Drawing<'_>) -> Result<Job, FuzzError> {
-        let (target, start) = (&self.options.target, self.draw_start(state));
+    fn baseline(&mut self, state: &mut State, drawing: &Drawing<'_>) -> Result<Job, FuzzError> {
+        let start = self.draw_start(state);
         let strategy = self.options.strategy;
-        let sequence = match strategy {
-            StrategyKind::Random => random::draw(
-                self.mean_test_ms(),
-                target,
-                start,
-                drawing,
-                state.rand_mut(),
-            ),
-            _ => random_points::draw(
-                &self.root.trace,
-                &self.root.incarnations,
-                target,
-                start,
-                drawing,
-                state.rand_mut(),
-            ),
+        let (sequence, lines) = if strategy == StrategyKind::Random {
+            let (mean, target) = (self.mean_test_ms(), &self.options.target);
+            let sequence = random::draw(mean, target, start, drawing, state.rand_mut());
+            let lines = describe(&sequence, &Trace::default());
+            (sequence, lines)
+        } else {
+            let ground = self.ground(start)?;
+            let target = &self.options.target;
+            let sequence = random_points::draw(&ground, target, drawing, state.rand_mut());
+            let lines = describe(&sequence, &ground.trace);
+            (sequence, lines)
         };
         if sequence.faults.is_empty() {
             return Err(FuzzError::Learning(
@@ -97,7 +92,7 @@ impl Session {
             ));
         }
         Ok(Job {
-            lines: describe(&sequence, &self.root.trace),
+            lines,
             sequence,
             why: strategy.to_string(),
             durable: self.every_tenth(),
@@ -108,7 +103,7 @@ impl Session {
     /// How long a test phase lasts on average, over learning runs and tested sequences.
     fn mean_test_ms(&self) -> u64 {
         let (sum, runs) = self.counts.test_ms();
-        let learned = self.learnt.tests.iter().chain([&self.root.test_ms]);
+        let learned = self.learnt.tests.iter().chain([&self.root_test_ms]);
         let (mut sum, mut runs) = (sum, runs);
         for ms in learned {
             sum += ms;
@@ -240,12 +235,10 @@ impl Session {
             .matched
             .unwrap_or_else(|| FaultSequence::empty(""));
         let lead = self.judge().rules().lead_role.clone();
-        let ground = Rc::new(Ground::new(
-            matched.start,
-            matched.roles,
-            &lead,
-            stored.trace,
-        ));
+        let ground = Rc::new(Ground {
+            incarnations: stored.record.incarnations,
+            ..Ground::new(matched.start, matched.roles, &lead, stored.trace)
+        });
         self.grounds.insert(root, ground.clone());
         Ok(ground)
     }

@@ -26,24 +26,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots, KnownStates};
-use warren_model::{Incarnation, Trace};
 
 /// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
 pub const STOPPED: &str = "stopped";
 
 /// Lines of the list of finds.
 pub(super) const FINDS: usize = 50;
-
-/// A fault-free run, as far as sequences are drawn from it.
-#[derive(Default)]
-pub struct Root {
-    /// What `random-points` draws from.
-    pub trace: Trace,
-    /// Its processes.
-    pub incarnations: Vec<Incarnation>,
-    /// How long its test phase lasted, ms.
-    pub test_ms: u64,
-}
 
 /// The campaign as it stands.
 pub struct Session {
@@ -66,9 +54,9 @@ pub struct Session {
     pub durable_due: BTreeSet<u64>,
     /// Points of phases start and test of fault-free runs.
     pub fault_free_stacks: BTreeSet<warren_model::StackId>,
-    /// What strategies without a queue draw from; with another one it is empty.
-    pub root: Root,
-    /// What shapes are cast on, by the id of the root that was read for it.
+    /// How long the test phase of the first root lasted, ms; strategies without a queue alone ask.
+    pub root_test_ms: u64,
+    /// What shapes are cast on and `random-points` draws from, by the id of the root that was read for it.
     pub grounds: BTreeMap<u64, Rc<Ground>>,
     /// Whether a kept run began cold, of those that were looked at.
     pub lineage: BTreeMap<u64, bool>,
@@ -153,7 +141,7 @@ impl Session {
             noted: BTreeSet::new(),
             durable_due: BTreeSet::new(),
             fault_free_stacks: BTreeSet::new(),
-            root: Root::default(),
+            root_test_ms: 0,
             grounds: BTreeMap::new(),
             lineage: BTreeMap::new(),
             seeds,

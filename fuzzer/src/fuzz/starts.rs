@@ -8,7 +8,7 @@ use super::handed::{Cluster, Fuzzes, Handed};
 use super::learn::{MAY_FAIL, learning_run, unusable, words};
 use super::learnt::LearntRoot;
 use super::options::FuzzError;
-use super::session::{Root, STOPPED, Session};
+use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
 use crate::search::Bounds;
@@ -74,11 +74,7 @@ pub(super) fn root<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             &stacks,
         )?;
     } else if session.learnt.roots.is_empty() {
-        session.root = Root {
-            trace: run.trace().clone(),
-            incarnations: run.record().incarnations.clone(),
-            test_ms: run.record().times.test,
-        };
+        session.root_test_ms = run.record().times.test;
     }
     session.learnt.roots.push(LearntRoot {
         start: sequence.start,

@@ -9,10 +9,11 @@
 use super::children::{CutForm, Drawing, Points, STALL, Seed};
 use super::peers;
 use super::rand::{XoRand, below, chance};
+use super::shapes::Ground;
 use libafl_bolts::rands::Rand;
 use warren_model::{
-    At, ClusterState, CutWay, CutWho, EventFlags, Fault, FaultAt, FaultKind, FaultSequence,
-    Incarnation, Member, Pattern, Phase, StartState, Trace, TraceEvent, Who,
+    At, ClusterState, CutWay, CutWho, EventFlags, Fault, FaultAt, FaultKind, FaultSequence, Member,
+    Pattern, Phase, StartState, Trace, TraceEvent, Who,
 };
 
 /// Where a sequence begins: cold with this probability, else from one of so many snapshots.
@@ -24,17 +25,16 @@ pub fn start(snapshots: u8, cold_share: f64, rand: &mut impl Rand) -> StartState
     StartState::Snapshot(1 + u8::try_from(drawn).unwrap_or(0))
 }
 
-/// Draws one sequence that begins so; `incarnations` are those of the trace's run. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
+/// Draws one sequence that begins as the fault-free run does whose points it is drawn from. Shorter than drawn when no later event allows any kind; empty only when the trace has no point.
 #[must_use]
 pub fn draw(
-    trace: &Trace,
-    incarnations: &[Incarnation],
+    ground: &Ground,
     target: &str,
-    start: StartState,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) -> FaultSequence {
-    let among = Points::of(trace, incarnations, drawing.whole_start);
+    let (trace, start) = (&ground.trace, ground.start);
+    let among = Points::of(trace, &ground.incarnations, drawing.whole_start);
     let points: Vec<&TraceEvent> = trace
         .events
         .iter()
@@ -61,8 +61,8 @@ pub fn draw(
 #[must_use]
 pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Option<FaultSequence> {
     let mut state = drawing.state_after(seed.matched)?;
-    // Those that ended by themselves are dead, too.
-    for exit in seed.exits {
+    // Those that ended by themselves are dead, too; after the test, when nothing is drawn any more, they were not yet.
+    for exit in seed.exits.iter().filter(|e| e.phase <= Phase::Test) {
         if !state.dead.contains(&exit.node) {
             state.dead.push(exit.node.clone());
         }

@@ -13,8 +13,9 @@ use std::rc::Rc;
 use warren_model::sequence::Cast;
 use warren_model::sequence::shape::with_role;
 use warren_model::{
-    At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultKind, FaultSequence, GroupShape, Member,
-    NodeName, Pattern, Phase, Shape, ShapeError, ShapeFault, StartState, Trace, Violation, Who,
+    At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultKind, FaultSequence, GroupShape,
+    Incarnation, Member, NodeName, Pattern, Phase, Shape, ShapeError, ShapeFault, StartState,
+    Trace, Violation, Who,
 };
 
 /// Casts tried of one shape before another one has its turn.
@@ -39,6 +40,8 @@ pub struct Ground {
     /// The leading role; none where nobody leads.
     pub lead: Option<String>,
     pub trace: Trace,
+    /// Its processes: `random-points` asks when each of them served.
+    pub incarnations: Vec<Incarnation>,
 }
 
 impl Ground {
@@ -69,6 +72,7 @@ impl Ground {
             roles,
             lead,
             trace,
+            incarnations: Vec::new(),
         }
     }
 

@@ -7,6 +7,7 @@ use super::Pick;
 use super::children::{ChildFault, CutForm, Drawing, Seed, SeedClasses, whoever_comes};
 use super::queue::{Kept, MAX_TRIES, Queue, Why};
 use super::rand::XoRand;
+use super::shapes::Ground;
 use super::sim::Sim;
 use super::{Bounds, Oldest, Parts, peers, random, random_points};
 use crate::fuzz::FaultSet;
@@ -36,6 +37,19 @@ fn seed(product: &RunProduct) -> Seed<'_> {
         exits: &product.record.exits,
         incarnations: &product.record.incarnations,
         bounds: Bounds::of(product),
+    }
+}
+
+/// A fault-free run from a cold start, for what is drawn from one.
+fn cold(product: &RunProduct) -> Ground {
+    Ground {
+        incarnations: product.record.incarnations.clone(),
+        ..Ground::new(
+            StartState::Cold,
+            product.record.matched.clone().unwrap().roles,
+            "leader",
+            product.trace.clone(),
+        )
     }
 }
 
@@ -96,16 +110,8 @@ fn stalls_come_where_they_are_asked_for() {
             assert_eq!(child.kinds(), "stall");
         }
         let mut rand = XoRand::new(3);
-        let drawn = (0..40).map(|_| {
-            random_points::draw(
-                &product.trace,
-                &[],
-                "sim",
-                StartState::Cold,
-                &drawing,
-                &mut rand,
-            )
-        });
+        let drawn =
+            (0..40).map(|_| random_points::draw(&cold(&product), "sim", &drawing, &mut rand));
         let stalls = drawn.filter(|s| s.kinds().contains("stall")).count();
         assert_eq!(stalls > 0, want > 0, "{faults}: {stalls}");
     }
@@ -255,7 +261,7 @@ proptest! {
         let d = drawing(&shape, FaultSet::default());
         let root = sim.run(&FaultSequence::empty("sim"));
         let mut rand = XoRand::new(salt);
-        let s = random_points::draw(&root.trace, &[], "sim", StartState::Cold, &d, &mut rand);
+        let s = random_points::draw(&cold(&root), "sim", &d, &mut rand);
         prop_assert!((1..=sim.max_faults).contains(&s.faults.len()));
         prop_assert!(s.faults.iter().all(|f| matches!(f.at, At::Pattern(_))));
         // The first fault's pattern is a point of the fault-free run: there it must come.
@@ -289,7 +295,7 @@ proptest! {
         let d = drawing(&shape, set("partition"));
         let root = sim.run(&FaultSequence::empty("sim"));
         let mut rand = XoRand::new(salt);
-        let s = random_points::draw(&root.trace, &[], "sim", StartState::Cold, &d, &mut rand);
+        let s = random_points::draw(&cold(&root), "sim", &d, &mut rand);
         prop_assume!(s.faults.len() == 2);
         let At::Pattern(second) = &s.faults[1].at else { unreachable!() };
         let first = sim.run(&FaultSequence { faults: s.faults[..1].to_vec(), ..s.clone() });
@@ -316,8 +322,7 @@ fn random_points_draw_kinds_evenly_on_small_clusters_too() {
         let draws = 400;
         let cuts = (0..draws)
             .filter(|_| {
-                let s =
-                    random_points::draw(&root.trace, &[], "sim", StartState::Cold, &d, &mut rand);
+                let s = random_points::draw(&cold(&root), "sim", &d, &mut rand);
                 s.faults[0].fault.kind() == FaultKind::PartitionStart
             })
             .count();

@@ -236,6 +236,10 @@ impl Queue {
     fn weigh(&self, pool: Why, scores: &[u64]) -> [Weighed; Stratum::EACH.len()] {
         let mut strata = [Weighed::default(); Stratum::EACH.len()];
         for (e, score) in self.entries.iter().zip(scores) {
+            // Left out: most are where children in a row are asked for, and each has thousands of classes.
+            if *score == 0 {
+                continue;
+            }
             for c in e.classes.iter().filter(|c| self.belongs(e, c, pool)) {
                 strata[c.key.stratum as usize].add(c.weight(*score), 0);
             }
@@ -259,6 +263,9 @@ impl Queue {
             })
         };
         for (entry, (e, score)) in self.entries.iter().zip(scores).enumerate() {
+            if *score == 0 {
+                continue;
+            }
             for (j, c) in e.classes.iter().enumerate() {
                 if c.key.stratum == stratum && self.belongs(e, c, pool) {
                     let weight = c.weight(*score);

@@ -27,9 +27,7 @@ fn warren(shape: &ClusterShape) -> Drawing<'_> {
 }
 
 fn ground(sim: &Sim) -> Ground {
-    let root = sim.run(&FaultSequence::empty("sim"));
-    let roles = root.record.matched.unwrap().roles;
-    Ground::new(StartState::Cold, roles, "leader", root.trace)
+    cold(&sim.run(&FaultSequence::empty("sim")))
 }
 
 fn named(name: &str) -> Shape {

@@ -116,14 +116,7 @@ fn a_tail_has_room_or_is_none() {
         record.injected.len()
     };
     for _ in 0..200 {
-        let b = random_points::draw(
-            &root.trace,
-            &root.record.incarnations,
-            "sim",
-            StartState::Cold,
-            &d,
-            &mut rand,
-        );
+        let b = random_points::draw(&cold(&root), "sim", &d, &mut rand);
         let t = random_points::tail(&seed(&root), &d, &mut rand).unwrap();
         let [of_b, of_t] = &mut refused;
         baseline = [baseline[0] + b.faults.len(), baseline[1] + done(&b, of_b)];
