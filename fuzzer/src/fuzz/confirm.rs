@@ -29,7 +29,9 @@ use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, R
 /// Replays of a finding.
 pub(super) const REPLAYS: u32 = 3;
 /// Replays in which a liveness failure must show again.
-const NEEDED: u32 = 2;
+pub const NEEDED: u32 = 2;
+/// A liveness failure whose signature fell so often already falls with the first replay that does not show it: each replay has the machine for itself.
+const FELL_OFTEN: usize = 3;
 /// What the story of a known bug says in place of a rate.
 const KNOWN_RATE: &str =
     "not replayed: a known bug, by its signature and its lines of a node's log";
@@ -44,6 +46,39 @@ pub fn owe<E: Cluster>(
     state: &mut State,
     why: &str,
 ) -> Result<(), FuzzError> {
+    let Some(seen) = seen(session, executor, state, why) else {
+        return Ok(());
+    };
+    owed::write(session.folder.root(), &seen)?;
+    hook::point("owed");
+    session.owed = Some(Owed::default());
+    Ok(())
+}
+
+/// The run in the observers ended by itself, and Warren ends before it is looked at: its sequence will be made again, but what it showed may not come
+/// again. A failure in it is kept as unconfirmed, with its story.
+///
+/// # Errors
+/// I/O, with the path.
+pub fn keep_unlooked_at<E: Cluster>(
+    session: &mut Session,
+    executor: &E,
+    state: &mut State,
+    why: &str,
+) -> Result<(), FuzzError> {
+    let Some(seen) = seen(session, executor, state, why) else {
+        return Ok(());
+    };
+    let rate = "seen as Warren was ending, not replayed: its sequence is made again when the campaign goes on";
+    let folder = write_unconfirmed(session, &seen, (0, 0), rate)?;
+    let headline = crate::campaign::finding::headline(&seen.failure);
+    session.say(format!("{headline}: {rate}"));
+    session.say(format!("  story:     {}", folder.display()));
+    Ok(())
+}
+
+/// The run in the observers with the failure that is to be decided on; none where nothing in it is news.
+fn seen<E: Cluster>(session: &Session, executor: &E, state: &mut State, why: &str) -> Option<Seen> {
     let observers = executor.observers();
     let run = &observers.1.0;
     let (product, judgement) = (run.product(), run.judgement());
@@ -54,25 +89,16 @@ pub fn owe<E: Cluster>(
     let failure = match fresh {
         Some(f) if !known(f) => Some(f),
         _ => looks_known(session, product, judgement).or(fresh),
-    };
-    let Some(failure) = failure else {
-        return Ok(());
-    };
-    owed::write(
-        session.folder.root(),
-        &Seen {
-            product: product.clone(),
-            judgement: judgement.clone(),
-            failure: failure.clone(),
-            why: why.to_owned(),
-            execs: *state.executions(),
-            at_ms: session.clock.fuzz_ms(),
-            seed_run: state.corpus().current().map(|id| usize::from(id) as u64),
-        },
-    )?;
-    hook::point("owed");
-    session.owed = Some(Owed::default());
-    Ok(())
+    }?;
+    Some(Seen {
+        product: product.clone(),
+        judgement: judgement.clone(),
+        failure: failure.clone(),
+        why: why.to_owned(),
+        execs: *state.executions(),
+        at_ms: session.clock.fuzz_ms(),
+        seed_run: state.corpus().current().map(|id| usize::from(id) as u64),
+    })
 }
 
 /// Decides on the failing run that is owed a decision, if there is one. Where Ctrl-C ends it, the rest is owed still. With
@@ -175,7 +201,7 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
                     settled(session, handed.state)
                 };
             }
-            match outcome(k, n) {
+            match outcome(k, n, fell_often(session, seen)?) {
                 Replayed::Stands => {
                     let rate = rate_text(session, seen, k, n);
                     stand(session, handed.state, seen, k, n, Some(&rate))?;
@@ -240,10 +266,18 @@ pub(super) enum Replayed {
     Falls,
 }
 
+/// Whether the stories that are kept of the failure's signature tell that it did not show again often enough to expect no better.
+pub(super) fn fell_often(session: &Session, seen: &Seen) -> Result<bool, FuzzError> {
+    let fell = session.folder.fell(&seen.failure.signature)?;
+    Ok(seen.failure.kind == FailureKind::Liveness && fell >= FELL_OFTEN)
+}
+
 /// It showed again in `k` of the `n` replays that were made.
-pub(super) fn outcome(k: u32, n: u32) -> Replayed {
+pub(super) fn outcome(k: u32, n: u32, fell_often: bool) -> Replayed {
     if k >= NEEDED {
         Replayed::Stands
+    } else if fell_often && k < n {
+        Replayed::Falls
     } else if k + REPLAYS.saturating_sub(n) >= NEEDED {
         Replayed::Open
     } else {
@@ -499,17 +533,18 @@ mod tests {
     fn two_of_three_decide() {
         use Replayed::{Falls, Open, Stands};
         let table = [
-            (0, 0, Open),
-            (0, 1, Open),
-            (1, 1, Open),
-            (0, 2, Falls),
-            (1, 2, Open),
-            (2, 2, Stands),
-            (1, 3, Falls),
-            (2, 3, Stands),
+            (0, 0, Open, Open),
+            (0, 1, Open, Falls),
+            (1, 1, Open, Open),
+            (0, 2, Falls, Falls),
+            (1, 2, Open, Falls),
+            (2, 2, Stands, Stands),
+            (1, 3, Falls, Falls),
+            (2, 3, Stands, Stands),
         ];
-        for (k, n, want) in table {
-            assert_eq!(outcome(k, n), want, "{k} of {n}");
+        for (k, n, want, if_it_fell_often) in table {
+            assert_eq!(outcome(k, n, false), want, "{k} of {n}");
+            assert_eq!(outcome(k, n, true), if_it_fell_often, "{k} of {n}");
         }
     }
 }

@@ -37,6 +37,7 @@ mod under_way;
 mod waiting;
 
 pub use cluster::run;
+pub use confirm::NEEDED;
 pub use counts::Spared;
 pub use describe::describe;
 pub use drive::{Drive, Limits, Observers, median};

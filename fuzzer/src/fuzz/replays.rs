@@ -4,7 +4,7 @@
 //! replay is in the journal when it ends, so that a campaign cut off in between makes those that are left.
 
 use super::State;
-use super::confirm::{REPLAYS, Replayed, outcome, to_run_again};
+use super::confirm::{REPLAYS, Replayed, fell_often, outcome, to_run_again};
 use super::handed::{Cluster, Fuzzes, Handed};
 use super::options::FuzzError;
 use super::owed::Seen;
@@ -40,6 +40,7 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             1
         }
     };
+    let fell_often = fell_often(session, seen)?;
     let limit = session.limits.again(&seen.failure);
     let twice = limit > session.limits.run;
     let mut owed = session.owed.clone().unwrap_or_default();
@@ -62,7 +63,7 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         // A liveness failure that cannot show often enough any more falls: the machine is not kept from other work for nothing.
         let falls = seen.failure.kind == FailureKind::Liveness
             && owed.stood.is_none()
-            && outcome(owed.k, owed.n) == Replayed::Falls;
+            && outcome(owed.k, owed.n, fell_often) == Replayed::Falls;
         let more = begun < REPLAYS as usize && !session.stopping() && !given_up && !falls;
         if more && handed.executor.going_on() < at_once {
             let run = ToStart {

@@ -187,9 +187,13 @@ impl FuzzStage {
             let observers = handed.executor.observers();
             let run = &observers.1.0;
             if session.stopping() {
+                let by_itself = run.judgement().void.is_none();
                 let mut line = line(session, handed.state, run, job.role);
                 line.void = Some(STOPPED);
                 session.run_ended(&line)?;
+                if by_itself {
+                    confirm::keep_unlooked_at(session, handed.executor, handed.state, &job.why)?;
+                }
                 return Ok(Tested::Stopped);
             }
             if given_up(session, run) {

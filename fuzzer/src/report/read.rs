@@ -1,6 +1,6 @@
 //! A finding's folder taken in, whichever version of Warren wrote it. The first form had no finding.json: there evidence.txt tells.
 
-use crate::campaign::finding::{Sheet, rows_of};
+use crate::campaign::finding::{FINDING_JSON, Sheet, rows_of};
 use std::path::{Path, PathBuf};
 
 /// What a report needs of a folder. Files that are not there are empty.
@@ -23,7 +23,7 @@ pub struct Finding {
 /// Whether a folder is one of a finding.
 #[must_use]
 pub fn is_finding(folder: &Path) -> bool {
-    ["finding.json", "evidence.txt"]
+    [FINDING_JSON, "evidence.txt"]
         .iter()
         .any(|f| folder.join(f).is_file())
 }
@@ -39,7 +39,7 @@ impl Finding {
                 .map(|b| String::from_utf8_lossy(&b).into_owned())
                 .unwrap_or_default()
         };
-        let json = folder.join("finding.json");
+        let json = folder.join(FINDING_JSON);
         let sheet = json
             .exists()
             .then(|| Sheet::read(&json).map_err(|e| format!("{}: {e}", json.display())))

@@ -14,7 +14,7 @@ mod timeline;
 
 pub use environment::Environment;
 pub use patterns::{generalise, resolve};
-pub use sheet::{FINDING_VERSION, Sheet, SheetError};
+pub use sheet::{FINDING_JSON, FINDING_VERSION, Sheet, SheetError};
 pub use timeline::rows_of;
 
 use super::folder::{io, write_whole};
@@ -144,10 +144,7 @@ pub fn write_finding(
         below("collected", name, content)?;
     }
     // Last: a folder with it is whole.
-    put(
-        "finding.json",
-        &Sheet::of(text, product, judgement).to_text(),
-    )
+    put(FINDING_JSON, &Sheet::of(text, product, judgement).to_text())
 }
 
 /// One line per fault: what, where, and the call stack of its point.

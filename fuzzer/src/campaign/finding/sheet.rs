@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use warren_model::{Judgement, PhaseTimes, RunProduct};
 
+/// Its name in a finding's folder.
+pub const FINDING_JSON: &str = "finding.json";
 /// Version of finding.json. Folders of the first form have none of it.
 pub const FINDING_VERSION: u32 = 1;
 
