@@ -4,12 +4,12 @@
 //! tables in which that says nothing: where all had this budget, and where campaigns ended with what they looked for.
 
 use super::outcome::Ends;
-use super::table::{CPU, FOUND, Point, Row};
+use super::table::{CPU, EXHAUSTED, FOUND, Point, Row};
 
 /// The rows as they stood at the CPU time that every campaign used; a campaign that had nothing left to try stands where it ended.
 #[must_use]
 pub fn at_equal_cpu(rows: &[Row]) -> Option<Vec<Row>> {
-    let at_budget = |r: &Row| [CPU, "exhausted"].contains(&r.ended.as_str());
+    let at_budget = |r: &Row| [CPU, EXHAUSTED].contains(&r.ended.as_str());
     if rows.iter().any(|r| r.ended == FOUND) || rows.iter().all(at_budget) {
         return None;
     }

@@ -30,6 +30,8 @@ use warren_model::ids::fnv1a;
 
 /// Names the process that a campaign must not outlive.
 const DIES_WITH: &str = "WARREN_DIES_WITH";
+/// Folder of them all in the comparison's.
+pub(super) const CAMPAIGNS: &str = "campaigns";
 /// Between two looks at the child.
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two readings of what it has found.
@@ -73,7 +75,7 @@ impl Campaign {
         options: &[String],
     ) -> Self {
         let name = format!("{}-r{repeat:03}", arm.label);
-        let folder = folder.join("campaigns").join(&name);
+        let folder = folder.join(CAMPAIGNS).join(&name);
         let mut words = vec![
             "fuzz".to_owned(),
             target.to_owned(),

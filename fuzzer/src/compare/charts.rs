@@ -29,7 +29,7 @@ fn medians(rows: &[Row], o: &Outcome, axis: Axis, value: fn(&Point) -> f64) -> V
 pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
     let coverage = |file: &str, axis, across| Chart {
         file: file.into(),
-        title: "Coverage: slots set by any run, median of the campaigns".into(),
+        title: "Coverage: slots set by any run that teaches, median of the campaigns".into(),
         across,
         lines: medians(rows, o, axis, slots),
         steps: false,
@@ -56,7 +56,8 @@ pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
             .any(|r| r.curve.iter().any(|p| p.states.is_some()))
     {
         let novelty = |file: &str, axis, across| Chart {
-            title: "State novelty: slots set by any run, median of the campaigns".into(),
+            title: "State novelty: slots set by any run that teaches, median of the campaigns"
+                .into(),
             lines: medians(rows, o, axis, states),
             ..coverage(file, axis, across)
         };
@@ -70,7 +71,7 @@ pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
             let mut points = vec![(0.0, 0.0)];
             points.extend(arm.steps.iter().map(|s| (s.time, 1.0 - s.without)));
             let (last, share) = points.last().copied().unwrap_or_default();
-            points.push((o.ends.tests.max(last), share));
+            points.push((o.ends.along(o.over).max(last), share));
             Line {
                 name: format!("{} ({} of {})", arm.label, arm.found, arm.campaigns),
                 points,
@@ -79,7 +80,11 @@ pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
         charts.push(Chart {
             file: bug_file(i + 1),
             title: format!("Share of campaigns that found {} (Kaplan-Meier)", bug.name),
-            across: Across::Count("tests"),
+            across: match o.over {
+                Axis::Tests => Across::Count("tests"),
+                Axis::Seconds => Across::Seconds("fuzzing"),
+                Axis::CpuSeconds => Across::Seconds("CPU time"),
+            },
             lines: bug.arms.iter().map(line).collect(),
             steps: true,
         });

@@ -2,7 +2,7 @@
 
 use super::bugs::Bugs;
 use super::grid::Grid;
-use super::outcome::{Outcome, Pair};
+use super::outcome::{Axis, Outcome, Pair};
 use super::table::{Point, Row};
 
 pub(super) fn campaigns(rows: &[Row]) -> Grid {
@@ -154,7 +154,12 @@ pub(super) fn bugs_found(rows: &[Row], bugs: &Bugs, o: &Outcome) -> Grid {
 }
 
 pub(super) fn survival(o: &Outcome) -> Grid {
-    let mut grid = Grid::new(&["bug", "arm", "tests", "without", "at_risk", "found_now"]);
+    let over = match o.over {
+        Axis::Tests => "tests",
+        Axis::Seconds => "seconds",
+        Axis::CpuSeconds => "cpu_seconds",
+    };
+    let mut grid = Grid::new(&["bug", "arm", over, "without", "at_risk", "found_now"]);
     for bug in &o.bugs {
         for arm in &bug.arms {
             for s in &arm.steps {

@@ -2,8 +2,9 @@
 //! ended. Pure but for [`of_campaign`], which reads the two files.
 
 use super::arms::Arm;
-use super::table::{CPU, Failed, Failing, Point, Row};
+use super::table::{CPU, EXHAUSTED, Failed, Failing, Point, Row};
 use crate::campaign::RunRole;
+use crate::fuzz::NEEDED;
 use crate::whatsup::instance::Stats;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -55,7 +56,7 @@ pub fn end_of(instance: &Path) -> Option<String> {
 /// Whether a campaign that ended so is done: it reached its budget, or nothing was left to try.
 #[must_use]
 pub fn is_done(ended: &str) -> bool {
-    ["runs", CPU, "exhausted"].contains(&ended)
+    ["runs", CPU, EXHAUSTED].contains(&ended)
 }
 
 /// The row of a campaign that is done.
@@ -75,6 +76,15 @@ pub fn of_campaign(which: &Which<'_>, instance: &Path) -> Result<Row, String> {
     row(which, &lines, &stats).map_err(|e| format!("{}: {e}", path.display()))
 }
 
+/// Whether a finding (`signature kind checker k/n`) is a liveness failure that was saved while its replays were cut off and did not show often
+/// enough when they were made.
+fn fell(what: &str) -> bool {
+    let liveness = what.split(' ').nth(1) == Some("liveness");
+    let rate = what.split(' ').next_back();
+    let shown = rate.and_then(|r| r.split_once('/')?.0.parse().ok());
+    liveness && shown.is_some_and(|k: u32| k < NEEDED)
+}
+
 /// The same of the two texts.
 fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
     let mut lines = Vec::new();
@@ -86,7 +96,8 @@ fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
     }
     let standing: BTreeSet<&str> = stats
         .findings()
-        .iter()
+        .into_iter()
+        .filter(|(number, what)| stats.known(number).is_some() || !fell(what))
         .filter_map(|(_, what)| what.split(' ').next())
         .collect();
     let learning = |l: &&Line| l.role == RunRole::Learning;
@@ -312,6 +323,31 @@ mod tests {
             (2, "crash")
         );
         assert_eq!(row.failing[0].failures[0].checker, "serve");
+    }
+
+    /// Ctrl-C cut its replays off, so it was saved; then they did not show it.
+    #[test]
+    fn a_liveness_failure_that_its_replays_did_not_show_counts_nowhere() {
+        let line = text(&L {
+            role: "fuzz",
+            at: 2000,
+            slots: 1,
+            tested: 1,
+            void: "null",
+            failures: B,
+        });
+        let table = [
+            ("liveness serve 0/3", "", 0),
+            ("liveness serve 1/3", "", 0),
+            ("liveness serve 2/3", "", 1),
+            ("liveness serve 0/0", "known_000000 : X-1\n", 1),
+            ("safety serve 0/3", "", 1),
+        ];
+        for (what, known, counts) in table {
+            let stats = format!("finding_000000 : bbbbbbbb {what}\n{known}");
+            let row = row_of(&line, &stats).unwrap();
+            assert_eq!(row.failing.len(), counts, "{what}");
+        }
     }
 
     #[test]

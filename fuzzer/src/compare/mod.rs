@@ -101,7 +101,10 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     // Before anything is made; asked again when the folder is ours.
     match Table::read(&path).map_err(failed)? {
         Some(there) => there.fits(&path, &head).map_err(failed)?,
-        None => no_campaign(&folder)?,
+        None => {
+            no_campaign(&folder)?;
+            no_campaigns_without_table(&folder)?;
+        }
     }
     let interrupt = Interrupt::install()?;
     let _lock = Lock::take(&folder).map_err(failed)?;
@@ -188,6 +191,20 @@ fn no_campaign(folder: &Path) -> Result<(), CliError> {
             held.display()
         ))),
     }
+}
+
+/// Whether a folder without a table may get one: of campaigns that lie there nobody knows any more what they were to compare.
+fn no_campaigns_without_table(folder: &Path) -> Result<(), CliError> {
+    let campaigns = folder.join(campaign::CAMPAIGNS);
+    let none = std::fs::read_dir(&campaigns).is_ok_and(|mut all| all.next().is_none());
+    if none || !campaigns.exists() {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "{} has campaigns and no {TABLE}: what they compare is not known; put the table back, remove {}, or choose another folder with -o",
+        folder.display(),
+        campaigns.display()
+    )))
 }
 
 /// Brings a campaign to its end, which is also where it has shown what is looked for, unless its files say that it is there already. False:
@@ -400,6 +417,22 @@ mod tests {
         assert_eq!(order(&table, 2), ["b1", "c2", "a2"]);
         assert_eq!(order(&table, 1), ["b1"]);
         assert!(missing(&table, &[], 3).is_empty());
+    }
+
+    #[test]
+    fn campaigns_whose_table_is_lost_are_in_no_other_table() {
+        let dir = tempfile::tempdir().unwrap();
+        no_campaigns_without_table(dir.path()).unwrap();
+        let campaigns = dir.path().join(campaign::CAMPAIGNS);
+        std::fs::create_dir(&campaigns).unwrap();
+        no_campaigns_without_table(dir.path()).unwrap();
+        std::fs::create_dir(campaigns.join("warren-r001")).unwrap();
+        let refused = no_campaigns_without_table(dir.path()).unwrap_err();
+        assert!(
+            refused.text.contains("put the table back"),
+            "{}",
+            refused.text
+        );
     }
 
     #[test]

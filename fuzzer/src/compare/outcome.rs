@@ -5,7 +5,7 @@ use super::bugs::Bugs;
 use super::stats::curve::{Curve, mean_height};
 use super::stats::rank::{a12, a12_interval, holm, mann_whitney, spread};
 use super::stats::survival::{Step, Watched, kaplan_meier, log_rank, median_time};
-use super::table::{FOUND, Point, Row};
+use super::table::{CPU, EXHAUSTED, FOUND, Point, Row};
 
 /// Below so many campaigns of either arm Mann and Whitney's test is not asked.
 pub const ENOUGH: usize = 8;
@@ -111,6 +111,32 @@ pub enum Axis {
     Tests,
     Seconds,
     CpuSeconds,
+}
+
+impl Axis {
+    /// What the campaigns were given alike, and so what a bug's time is counted in: tests, unless CPU time was their budget.
+    #[must_use]
+    pub fn of_budget(rows: &[Row]) -> Self {
+        let ended = |how: &[&str]| {
+            rows.iter()
+                .filter(|r| how.contains(&r.ended.as_str()))
+                .count()
+        };
+        match ended(&[CPU]) > 0 && ended(&[CPU, EXHAUSTED]) == rows.len() {
+            true => Axis::CpuSeconds,
+            false => Axis::Tests,
+        }
+    }
+
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Axis::Tests => "tests",
+            Axis::Seconds => "seconds",
+            Axis::CpuSeconds => "CPU s",
+        }
+    }
 }
 
 fn mean(row: &Row, ends: &Ends, axis: Axis, value: fn(&Point) -> f64) -> Option<f64> {
@@ -234,7 +260,7 @@ impl Ends {
     /// The least that a campaign reached; one that had nothing left to try stays where it is for ever.
     pub(super) fn of(rows: &[Row]) -> Self {
         let least = |of: fn(&Row) -> f64| {
-            let going_on = rows.iter().filter(|r| r.ended != "exhausted").map(of);
+            let going_on = rows.iter().filter(|r| r.ended != EXHAUSTED).map(of);
             let all = rows.iter().map(of).max_by(f64::total_cmp);
             going_on.min_by(f64::total_cmp).or(all).unwrap_or(0.0)
         };
@@ -255,7 +281,7 @@ fn arm_figures(label: &str, rows: &[&Row], ends: &Ends, whole: bool) -> ArmFigur
     ArmFigures {
         label: label.to_owned(),
         campaigns: rows.len(),
-        exhausted: rows.iter().filter(|r| r.ended == "exhausted").count(),
+        exhausted: rows.iter().filter(|r| r.ended == EXHAUSTED).count(),
         tests: of(|r| r.tests as f64),
         seconds: of(|r| r.seconds),
         cpu_seconds: of(|r| r.cpu_seconds),
@@ -309,7 +335,7 @@ fn pairs(
     pairs
 }
 
-/// How long each campaign of an arm was watched for a bug.
+/// How long each campaign of an arm was watched for a bug. One that had nothing left to try would never show it, however long it went on.
 fn watched(rows: &[&Row], bugs: &Bugs, name: &str, over: Axis) -> Vec<Watched> {
     let of = |row: &&Row| {
         let first = bugs.first(row, name);
@@ -317,6 +343,11 @@ fn watched(rows: &[&Row], bugs: &Bugs, name: &str, over: Axis) -> Vec<Watched> {
             Axis::Tests => (row.tests as f64, first.map(|f| f.tests)),
             Axis::Seconds => (row.seconds, first.map(|f| f.seconds)),
             Axis::CpuSeconds => (row.cpu_seconds, first.map(|f| f.cpu_seconds)),
+        };
+        let end = if row.ended == EXHAUSTED {
+            f64::INFINITY
+        } else {
+            end
         };
         Watched {
             time: at.unwrap_or(end),
@@ -530,6 +561,53 @@ pub(super) mod tests {
                 let asked = o.bugs[0].arms.iter().find(|a| a.label != against).unwrap();
                 assert_eq!(asked.log_rank.is_some(), told, "{against}");
             }
+        }
+    }
+
+    /// What is found late may not count as sooner than what is never found.
+    #[test]
+    fn an_exhausted_campaign_would_never_show_the_bug() {
+        let exhausted = |repeat| Row {
+            ended: EXHAUSTED.into(),
+            tests: 3,
+            ..campaign("a", repeat, 200, None)
+        };
+        let rows = [
+            exhausted(1),
+            exhausted(2),
+            campaign("a", 3, 200, Some(4)),
+            campaign("b", 1, 150, Some(6)),
+            campaign("b", 2, 150, Some(7)),
+            campaign("b", 3, 150, None),
+        ];
+        let o = Outcome::of(&rows, &Bugs::default(), "b", Axis::Tests);
+        let [a, b] = &o.bugs[0].arms[..] else {
+            panic!("{:?}", o.bugs)
+        };
+        assert_eq!((a.found, a.median_tests), (1, None));
+        assert_eq!((b.found, b.median_tests), (2, Some(7.0)));
+        let (_, p, _) = a.log_rank.unwrap();
+        assert!(p > 0.5, "{p}");
+    }
+
+    #[test]
+    fn bugs_are_counted_in_what_the_campaigns_were_given_alike() {
+        let ended = |how: &[&str]| -> Vec<Row> {
+            let row = |ended: &&str| Row {
+                ended: (*ended).to_owned(),
+                ..Row::default()
+            };
+            how.iter().map(row).collect()
+        };
+        let table = [
+            (vec![], Axis::Tests),
+            (vec!["runs", "runs"], Axis::Tests),
+            (vec![EXHAUSTED], Axis::Tests),
+            (vec![CPU, EXHAUSTED, CPU], Axis::CpuSeconds),
+            (vec![CPU, FOUND], Axis::Tests),
+        ];
+        for (how, over) in table {
+            assert_eq!(Axis::of_budget(&ended(&how)), over, "{how:?}");
         }
     }
 

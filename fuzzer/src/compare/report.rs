@@ -40,7 +40,7 @@ impl<'a> Report<'a> {
         Report {
             table,
             bugs,
-            outcome: Outcome::of(&table.rows, bugs, against, Axis::Tests),
+            outcome: Outcome::of(&table.rows, bugs, against, Axis::of_budget(&table.rows)),
             equal_cpu: at_equal_cpu(&table.rows).map(equal),
         }
     }
@@ -270,11 +270,7 @@ fn pairs(o: &Outcome, asked: fn(&Measure) -> bool) -> Section {
 }
 
 fn bugs(o: &Outcome) -> Section {
-    let counted = match o.over {
-        Axis::Tests => "tests",
-        Axis::Seconds => "seconds",
-        Axis::CpuSeconds => "CPU s",
-    };
+    let counted = o.over.name();
     type Median = fn(&BugArm) -> Option<f64>;
     let medians: [(&str, Median); 3] = [
         ("tests", |a| a.median_tests),

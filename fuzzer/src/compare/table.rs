@@ -14,6 +14,8 @@ use std::path::Path;
 pub const FOUND: &str = "found";
 /// How one ended at its budget of CPU time.
 pub const CPU: &str = "cpu";
+/// How one ended that had nothing left to try.
+pub const EXHAUSTED: &str = "exhausted";
 /// Of head and rows.
 pub const TABLE_VERSION: u32 = 1;
 
@@ -41,7 +43,7 @@ pub struct Row {
     pub build: String,
     /// Unix seconds of its end.
     pub finished: u64,
-    /// `runs` or [`CPU`] (its budget), `exhausted`, or [`FOUND`].
+    /// `runs` or [`CPU`] (its budget), [`EXHAUSTED`], or [`FOUND`].
     pub ended: String,
     /// Processes that worked on it: one, and one more each time it was cut off.
     pub starts: u64,
@@ -69,7 +71,7 @@ pub struct Point {
     pub tests: u64,
     pub seconds: f64,
     pub cpu_seconds: f64,
-    /// Coverage slots set by any run so far.
+    /// Coverage slots set so far by any run that teaches: one that fails freshly does not (docs/campaign.md, `edges_found`).
     pub slots: u64,
     /// Signatures that showed and count so far.
     pub findings: u64,
