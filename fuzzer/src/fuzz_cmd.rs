@@ -81,7 +81,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let broker = broker.map(|config| {
         let snapshot = snapshot.clone();
         let say = move |line| snapshot.with(|s| s.lines.push(line));
-        Broker::start(session.exe.clone(), config, say)
+        Broker::start(session.program.path().to_owned(), config, say)
     });
     let ended = fuzz::run(options, runner);
     // The others are told that it ended before the last lines are printed.

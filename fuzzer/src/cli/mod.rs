@@ -4,6 +4,7 @@
 
 pub mod args;
 pub mod exit;
+pub mod program;
 pub mod sequence_file;
 pub mod session;
 pub mod signals;

@@ -5,6 +5,7 @@
 
 use crate::cli::args::{RunArgs, SetupArgs, UseSnapshots};
 use crate::cli::exit::CliError;
+use crate::cli::program::OwnProgram;
 use crate::fuzz::Limits;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -75,7 +76,10 @@ fn clock(target: &Target, name: &str) -> u64 {
 pub struct Session {
     pub prepared: Prepared,
     pub level: Level,
+    /// This program as it is called, for the commands that are told.
     pub exe: PathBuf,
+    /// By which name processes of it are started.
+    pub program: OwnProgram,
     snapshot: UseSnapshots,
     parked: bool,
 }
@@ -123,10 +127,12 @@ impl Session {
         for note in prepared.notes() {
             eprintln!("warren: {note}");
         }
+        let program = OwnProgram::new(&exe, prepared.cache());
         Ok(Session {
             prepared,
             level,
             exe,
+            program,
             snapshot: args.snapshot,
             parked: !args.no_parked,
         })
@@ -175,7 +181,11 @@ impl Session {
         if found.private {
             return Ok(found);
         }
-        match try_snapshot(&self.exe, &found.argv, Some(&self.prepared.jdk().home)) {
+        match try_snapshot(
+            self.program.path(),
+            &found.argv,
+            Some(&self.prepared.jdk().home),
+        ) {
             Ok(_) => Ok(found),
             Err(why) => {
                 say(&format!(
@@ -224,7 +234,7 @@ impl Session {
             self.prepared.clone(),
             RunnerConfig {
                 max_faults,
-                ..RunnerConfig::new(&self.exe, self.level)
+                ..RunnerConfig::new(self.program.path(), self.level)
             },
         )
         .map_err(CliError::setup)
@@ -241,7 +251,7 @@ pub fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
     for file in &more {
         readable(file).map_err(|why| {
             CliError::usage(format!(
-                "-x {}: {why}\n  name a dictionary: a TOML file as those in dictionaries/ (docs/hooks.md), or leave -x out",
+                "-x {}: {why}\n  name a dictionary: a TOML file as those in dictionaries/ (docs/target-toml.md, Dictionaries), or leave -x out",
                 file.display()
             ))
         })?;
