@@ -260,3 +260,44 @@ fn what_is_asked_for_with_j() {
         assert!(error.contains("nor auto"), "{error}");
     }
 }
+
+/// It ended while the replays of another one had the machine for themselves, and then the user wanted no more.
+#[test]
+fn what_a_run_showed_that_nobody_looked_at_before_ctrl_c_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = with(dir.path(), Slots::Exactly(3), 100);
+    let stop = o.stop.clone();
+    let mut tested = 0;
+    let tweak: Tweak = Box::new(move |_, input, _, product| {
+        tested += u32::from(!input.faults.is_empty());
+        match tested {
+            1 => {
+                let refused = refuses(&product.trace.nodes[0]);
+                product.observations.push(refused);
+            }
+            3 => product
+                .observations
+                .push(warren_model::Observation::Mismatch {
+                    node: "n1".into(),
+                    what: "digest".into(),
+                    detail: "once".into(),
+                }),
+            // The first replay.
+            4 => stop.store(true, std::sync::atomic::Ordering::Relaxed),
+            _ => {}
+        }
+    });
+    let (e, judge) = executor(without_bug(), tweak);
+    let end = campaign(o, e, &judge).unwrap();
+    assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
+    let stories: Vec<_> = std::fs::read_dir(end.folder.join("unconfirmed"))
+        .unwrap()
+        .map(|e| std::fs::read_to_string(e.unwrap().path().join("evidence.txt")).unwrap())
+        .collect();
+    assert_eq!(stories.len(), 1, "{stories:?}");
+    assert!(
+        stories[0].contains("seen as Warren was ending"),
+        "{stories:?}"
+    );
+    assert!(stories[0].contains("digest"), "{stories:?}");
+}
