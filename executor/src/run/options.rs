@@ -18,6 +18,9 @@ pub struct RunOptions {
     pub seed: u64,
     /// Wall time from taking the slot; every phase has its share. A run past it is judged as timed out, never left hanging.
     pub limit: Duration,
+    /// The limit of most runs; none = this one's. How long clients ask for service follows from it: one that is made again with a longer limit asks no longer,
+    /// and a snapshot asks as long whichever run it was made for.
+    pub usual_limit: Option<Duration>,
     /// Longest wait for one fault's point, from GO or from the previous fault done.
     pub fault_wait: Duration,
     /// The same for single faults, by index, where it is known how soon they came before: never longer.
@@ -76,6 +79,7 @@ impl Default for RunOptions {
         RunOptions {
             seed: 1,
             limit: Duration::from_secs(60),
+            usual_limit: None,
             fault_wait: Duration::from_secs(5),
             waits: Vec::new(),
             idle: Duration::from_secs(2),

@@ -365,7 +365,7 @@ mod tests {
             let text = load("canary", &args).map(|t| t.name).unwrap_err().text;
             let named = format!("-x {}: {part}", file.display());
             assert!(
-                text.contains(&named) && text.contains("docs/hooks.md"),
+                text.contains(&named) && text.contains("docs/target-toml.md"),
                 "{text}"
             );
         }

@@ -435,6 +435,7 @@ pub(super) fn set_options(
     let snapshot = session.snapshot().clone();
     options.seed = session.seed;
     options.limit = limit;
+    options.usual_limit = Some(session.limits.run);
     options.fault_wait = session.limits.fault_wait;
     options.waits = Vec::new();
     options.durable = durable;

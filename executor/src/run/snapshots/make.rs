@@ -34,6 +34,7 @@ pub(super) fn make(
         seed: asked.seed ^ u64::from(number) << 56,
         // Of the runs to come: the workload has its own limits from it.
         limit: asked.limit,
+        usual_limit: asked.usual_limit,
         plain_ops: asked.plain_ops,
         for_snapshot: true,
         stop: asked.stop.clone(),
