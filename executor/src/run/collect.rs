@@ -18,6 +18,8 @@ use warren_model::{
 const LATE_NS: u64 = 2_000_000;
 /// Longest log kept of one file of a node, bytes from its end. What is cut off is judged by nobody, so it is far above what a run writes.
 const LOG_MAX: usize = 32 << 20;
+/// Of a log with answers about threads, which are taken out of it, so much is read.
+const WITH_ANSWERS: usize = 4 * LOG_MAX;
 /// Most warnings of one node in a record.
 const WARNINGS_MAX: usize = 20;
 
@@ -65,21 +67,37 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
         let mut text = String::new();
         let asked = drive.so_far.threads_asked.iter();
         let asked: Vec<ThreadsAsked> = asked.filter(|a| a.node == i).copied().collect();
+        // A node may have filled its slot with a log: little more is read than is kept. Answers about threads come near the end.
+        let mut problems = Vec::new();
+        let mut read = |file: &str, max: usize| {
+            let path = n.dir.join(file);
+            let (bytes, unread) = end_of(&path, max as u64).unwrap_or_else(|e| {
+                if e.kind() != std::io::ErrorKind::NotFound {
+                    problems.push(format!("{}: {file} cannot be read: {e}", n.name));
+                }
+                (Vec::new(), 0)
+            });
+            (bytes, usize::try_from(unread).unwrap_or(usize::MAX))
+        };
         let stdout = (!asked.is_empty()).then(|| {
-            let bytes = std::fs::read(n.dir.join(STDOUT)).unwrap_or_default();
+            let (bytes, unread) = read(STDOUT, WITH_ANSWERS);
+            let asked: Vec<ThreadsAsked> = asked
+                .iter()
+                .map(|a| ThreadsAsked {
+                    from: a.from.saturating_sub(unread as u64),
+                    ..*a
+                })
+                .collect();
             let (log, files) = threads::take_out(&bytes, n.name.as_str(), &asked);
             product.collected.extend(files);
-            log
+            (log, unread)
         });
         for (j, file) in target.logs.iter().enumerate() {
             let is_stdout = file.strip_prefix("./").unwrap_or(file) == STDOUT;
-            // A node may have filled its slot with it: no more is read than is kept.
             let (log, unread) = match stdout.as_ref().filter(|_| is_stdout) {
-                Some(log) => (log, 0),
+                Some((log, unread)) => (log, *unread),
                 None => {
-                    let end = end_of(&n.dir.join(file), LOG_MAX as u64);
-                    let (bytes, unread) = end.unwrap_or_default();
-                    let unread = usize::try_from(unread).unwrap_or(usize::MAX);
+                    let (bytes, unread) = read(file, LOG_MAX);
                     (&Log::whole(bytes), unread)
                 }
             };
@@ -103,6 +121,7 @@ pub(super) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduct) {
             }
             text.push_str(&String::from_utf8_lossy(kept));
         }
+        product.record.warnings.append(&mut problems);
         product.logs.insert(n.name.clone(), text);
         for (file, bytes) in super::collected::read(&n.dir, &target.collect) {
             product

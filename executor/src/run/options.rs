@@ -18,8 +18,7 @@ pub struct RunOptions {
     pub seed: u64,
     /// Wall time from taking the slot; every phase has its share. A run past it is judged as timed out, never left hanging.
     pub limit: Duration,
-    /// The limit of most runs; none = this one's. How long clients ask for service follows from it: one that is made again with a longer limit asks no longer,
-    /// and a snapshot asks as long whichever run it was made for.
+    /// The limit of most runs; none = this one's. A snapshot's clients ask for service as long as this allows, whichever run it was made for.
     pub usual_limit: Option<Duration>,
     /// Longest wait for one fault's point, from GO or from the previous fault done.
     pub fault_wait: Duration,

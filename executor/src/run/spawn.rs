@@ -224,8 +224,7 @@ impl Cluster<'_> {
         );
         argv.push("-cp".into());
         argv.push(class_path(self.prepared.workload_path()));
-        let limit = self.options.usual_limit.unwrap_or(self.options.limit);
-        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let limit_ms = u64::try_from(self.options.limit.as_millis()).unwrap_or(u64::MAX);
         // A serve check that fails must end well before the run's limit, else a liveness failure would look like a hang. A target
         // whose own timeouts are longer says so: `serve_ms` in [clock].
         let serve_ms = (limit_ms / 3).clamp(5_000, 20_000);

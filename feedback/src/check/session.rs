@@ -142,10 +142,11 @@ fn goes_back(
     match (content, read.seen()) {
         (Some(was), Some(now)) => {
             // Asked of few only: histories are long.
-            let gone_between = || {
-                let mut since = between.iter().filter(|o| o.from > before.until);
-                since.any(|o| o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none()))
+            let gone = |o: &&&Op<'_>| {
+                let absent = o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none());
+                absent && o.from > before.until
             };
+            let gone_between = || between.iter().any(|o| gone(&o));
             if let (Some(b), Some(r)) = (before.mzxid(), read.mzxid()) {
                 if r < b {
                     return Some("a session saw an older change than before");
@@ -155,8 +156,11 @@ fn goes_back(
             if let (Some(b), Some(r), false) = (before.version(), read.version(), deleted_ever) {
                 return (r < b).then_some("a session saw an older version than before");
             }
-            // Without order numbers a value that one operation wrote is one change.
-            if was == now && gone_between() && ops.sources(key, now).len() == 1 {
+            // Without order numbers a value that one operation wrote is one change, unless that may have been on its way still when the key was absent.
+            if was == now
+                && let [only] = ops.sources(key, now)[..]
+                && between.iter().any(|o| gone(&o) && only.until < o.from)
+            {
                 return Some(CAME_BACK);
             }
             let newest_now = ops.sources(key, now).iter().map(|s| s.until).max()?;
@@ -258,6 +262,15 @@ mod tests {
                     .op(op("w", "delete", "/a", 5, 6))
                     .op(op("s", "read", "/a", 7, 8))
                     .op(op("w", "create", "/a", 7, 9).put("0"))
+                    .op(op("s", "read", "/a", 9, 10).saw("0")),
+            ),
+            (
+                "without order numbers: a write without an answer may come once more",
+                Build::new()
+                    .op(op("w", "create", "/a", 1, 2).put("0").unknown())
+                    .op(op("s", "read", "/a", 3, 4).saw("0"))
+                    .op(op("w", "delete", "/a", 5, 6))
+                    .op(op("s", "read", "/a", 7, 8))
                     .op(op("s", "read", "/a", 9, 10).saw("0")),
             ),
             (

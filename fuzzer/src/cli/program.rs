@@ -1,41 +1,51 @@
 //! A name of its own for the program that runs, so that a rebuild or an upgrade takes nothing from a campaign of days: every slot is started by
 //! this name, and a snapshot holds the program it was made with as a mapped file.
 //!
-//! Called by [`super::session`]. It is a second link to the program, or a copy on another file system, in `programs/` of the cache; gone with this process. What a
-//! killed one left is taken away by the next. Where no such name can be had, the program's own has to do: it refuses nothing.
+//! Called by [`super::session`]. It is a second link to the program that runs, or a copy on another file system, in a folder of its own in `programs/` of the
+//! cache; gone with this process. What a killed one left is taken away by the next. Where no such name can be had, the program's own has to do: it
+//! refuses nothing.
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg};
 use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::unistd::linkat;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// Its folder in the cache.
 const PROGRAMS: &str = "programs";
+/// In it: held while names are made or swept.
+const LOCK: &str = "lock";
+/// In the folder of one name: held as long as it is in use. A file of its own, as links to one program are one file with one lock.
+const HELD: &str = "held";
+/// The program that runs, whatever became of its file.
+const RUNNING: &str = "/proc/self/exe";
 
-/// The name; taken away with this value.
+/// The name; taken away with this value, which has to outlive whatever is started by it.
 #[derive(Debug)]
 pub struct OwnProgram {
     path: PathBuf,
-    /// Held while it is ours to remove; who sweeps passes over what is held.
-    held: Option<Flock<File>>,
+    /// None where it is the program's own name.
+    _kept: Option<(TempDir, Flock<File>)>,
 }
 
 impl OwnProgram {
-    /// One for `exe`, which runs now.
+    /// One for this process; `exe` is what it is called.
     #[must_use]
     pub fn new(exe: &Path, cache: &Path) -> Self {
-        let folder = cache.join(PROGRAMS);
-        sweep(&folder);
-        let path = folder.join(format!("warren-{}", std::process::id()));
-        match make(exe, &folder, &path) {
-            Ok(held) => OwnProgram {
+        Self::of(Path::new(RUNNING), exe, cache)
+    }
+
+    fn of(running: &Path, exe: &Path, cache: &Path) -> Self {
+        match make(running, &cache.join(PROGRAMS)) {
+            Ok((path, kept)) => OwnProgram {
                 path,
-                held: Some(held),
+                _kept: Some(kept),
             },
             Err(_) => OwnProgram {
                 path: exe.to_owned(),
-                held: None,
+                _kept: None,
             },
         }
     }
@@ -47,41 +57,38 @@ impl OwnProgram {
     }
 }
 
-impl Drop for OwnProgram {
-    fn drop(&mut self) {
-        if self.held.is_some() {
-            // What cannot be removed is swept by a later Warren.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn make(exe: &Path, folder: &Path, path: &Path) -> io::Result<Flock<File>> {
-    fs::create_dir_all(folder)?;
-    if statvfs(folder)?.flags().contains(FsFlags::ST_NOEXEC) {
+fn make(running: &Path, programs: &Path) -> io::Result<(PathBuf, (TempDir, Flock<File>))> {
+    fs::create_dir_all(programs)?;
+    if statvfs(programs)?.flags().contains(FsFlags::ST_NOEXEC) {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    // Left by one that had our number.
-    let _ = fs::remove_file(path);
-    if fs::hard_link(exe, path).is_err() {
-        fs::copy(exe, path)?;
+    let file = File::create(programs.join(LOCK))?;
+    let _one_at_a_time = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| e)?;
+    sweep(programs);
+    let folder = tempfile::Builder::new()
+        .prefix("warren-")
+        .tempdir_in(programs)?;
+    let held = File::create(folder.path().join(HELD))?;
+    let held = Flock::lock(held, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
+    let path = folder.path().join("warren");
+    let follow = AtFlags::AT_SYMLINK_FOLLOW;
+    if linkat(AT_FDCWD, running, AT_FDCWD, &path, follow).is_err() {
+        fs::copy(running, &path)?;
     }
-    let file = File::open(path)?;
-    // Shared: links to one program are one file, and each Warren holds it.
-    Flock::lock(file, FlockArg::LockSharedNonblock).map_err(|(_, e)| {
-        let _ = fs::remove_file(path);
-        e.into()
-    })
+    Ok((path, (folder, held)))
 }
 
 /// Takes away what nobody holds.
-fn sweep(folder: &Path) {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    for path in entries.map(|e| e.path()) {
-        let free = File::open(&path)
-            .is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok());
-        if free {
-            let _ = fs::remove_file(&path);
+fn sweep(programs: &Path) {
+    let entries = fs::read_dir(programs).into_iter().flatten().flatten();
+    for folder in entries.map(|e| e.path()).filter(|p| p.is_dir()) {
+        // Whoever makes one has the lock of all, so one without this file is half made by a process that was killed.
+        let held = File::open(folder.join(HELD)).is_ok_and(|file| {
+            let taken = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+            taken.is_err()
+        });
+        if !held {
+            let _ = fs::remove_dir_all(&folder);
         }
     }
 }
@@ -95,7 +102,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let exe = dir.path().join("warren");
         fs::write(&exe, "old").unwrap();
-        let own = OwnProgram::new(&exe, dir.path());
+        let own = OwnProgram::of(&exe, &exe, dir.path());
         assert_ne!(own.path(), exe);
         // As a linker or a package manager does.
         fs::write(dir.path().join("new"), "new").unwrap();
@@ -107,17 +114,30 @@ mod tests {
     }
 
     #[test]
+    fn it_is_the_program_that_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = OwnProgram::new(Path::new("replaced"), dir.path());
+        let running = fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(fs::read(own.path()).unwrap() == running);
+    }
+
+    /// All of them links to one program.
+    #[test]
     fn what_a_killed_one_left_is_swept_and_what_is_held_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let exe = dir.path().join("warren");
         fs::write(&exe, "it").unwrap();
-        let folder = dir.path().join(PROGRAMS);
-        fs::create_dir(&folder).unwrap();
-        let (left, held) = (folder.join("warren-1"), folder.join("warren-2"));
-        fs::write(&left, "it").unwrap();
-        let _lock = make(&exe, &folder, &held).unwrap();
-        let own = OwnProgram::new(&exe, dir.path());
-        assert!(!left.exists() && held.exists() && own.path().exists());
+        let programs = dir.path().join(PROGRAMS);
+        let (left, (folder, lock)) = make(&exe, &programs).unwrap();
+        let (held, _kept) = make(&exe, &programs).unwrap();
+        let half = programs.join("warren-half");
+        fs::create_dir(&half).unwrap();
+        // As SIGKILL does it.
+        let _ = folder.keep();
+        drop(lock);
+        let own = OwnProgram::of(&exe, &exe, dir.path());
+        assert!(!left.exists() && !half.exists());
+        assert!(held.exists() && own.path().exists() && own.path() != exe);
     }
 
     #[test]

@@ -332,7 +332,7 @@ fn budget(args: &CompareArgs, until: Option<&str>) -> (Vec<String>, String) {
     let (flags, mut words) = match (args.runs, args.cpu_seconds) {
         (_, Some(s)) => (
             vec!["--cpu-seconds".into(), s.to_string()],
-            format!("{s} CPU seconds"),
+            format!("{s}{}", outcome::CPU_SECONDS),
         ),
         (runs, None) => {
             let runs = runs.unwrap_or_default();

@@ -5,10 +5,12 @@ use super::bugs::Bugs;
 use super::stats::curve::{Curve, mean_height};
 use super::stats::rank::{a12, a12_interval, holm, mann_whitney, spread};
 use super::stats::survival::{Step, Watched, kaplan_meier, log_rank, median_time};
-use super::table::{CPU, EXHAUSTED, FOUND, Point, Row};
+use super::table::{EXHAUSTED, FOUND, Head, Point, Row};
 
 /// Below so many campaigns of either arm Mann and Whitney's test is not asked.
 pub const ENOUGH: usize = 8;
+/// How a budget of CPU time is told in a table's head, after the number.
+pub const CPU_SECONDS: &str = " CPU seconds";
 /// Of the bootstrap: the same table gives the same intervals.
 const SEED: u64 = 1;
 
@@ -114,15 +116,13 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// What the campaigns were given alike, and so what a bug's time is counted in: tests, unless CPU time was their budget.
+    /// What the campaigns were given alike, and so what a bug's time is counted in: CPU time where that was the budget, else tests.
     #[must_use]
-    pub fn of_budget(rows: &[Row]) -> Self {
-        let ended = |how: &[&str]| {
-            rows.iter()
-                .filter(|r| how.contains(&r.ended.as_str()))
-                .count()
-        };
-        match ended(&[CPU]) > 0 && ended(&[CPU, EXHAUSTED]) == rows.len() {
+    pub fn of_budget(head: &Head) -> Self {
+        let budget = head.comparison.get("budget").unwrap_or_default();
+        // What may end one before is after a comma.
+        let budget = budget.split(',').next().unwrap_or_default();
+        match budget.ends_with(CPU_SECONDS) {
             true => Axis::CpuSeconds,
             false => Axis::Tests,
         }
@@ -408,6 +408,7 @@ pub(super) mod tests {
     use super::super::stats::close;
     use super::super::table::{Failed, Failing};
     use super::*;
+    use crate::campaign::state::Identity;
 
     /// A campaign of 10 tests, 2 s each: 100 slots, so many from test 5 on, and perhaps a bug at a test.
     pub fn campaign(arm: &str, repeat: u64, slots: u64, bug: Option<u64>) -> Row {
@@ -592,22 +593,19 @@ pub(super) mod tests {
 
     #[test]
     fn bugs_are_counted_in_what_the_campaigns_were_given_alike() {
-        let ended = |how: &[&str]| -> Vec<Row> {
-            let row = |ended: &&str| Row {
-                ended: (*ended).to_owned(),
-                ..Row::default()
-            };
-            how.iter().map(row).collect()
-        };
         let table = [
-            (vec![], Axis::Tests),
-            (vec!["runs", "runs"], Axis::Tests),
-            (vec![EXHAUSTED], Axis::Tests),
-            (vec![CPU, EXHAUSTED, CPU], Axis::CpuSeconds),
-            (vec![CPU, FOUND], Axis::Tests),
+            ("200 runs", Axis::Tests),
+            ("200 runs, or until CPU seconds", Axis::Tests),
+            ("3600 CPU seconds", Axis::CpuSeconds),
+            (
+                "3600 CPU seconds, or until (c) the deep one",
+                Axis::CpuSeconds,
+            ),
         ];
-        for (how, over) in table {
-            assert_eq!(Axis::of_budget(&ended(&how)), over, "{how:?}");
+        for (budget, over) in table {
+            let mut comparison = Identity::default();
+            comparison.put("budget", budget);
+            assert_eq!(Axis::of_budget(&Head::new(comparison)), over, "{budget}");
         }
     }
 

@@ -40,7 +40,7 @@ impl<'a> Report<'a> {
         Report {
             table,
             bugs,
-            outcome: Outcome::of(&table.rows, bugs, against, Axis::of_budget(&table.rows)),
+            outcome: Outcome::of(&table.rows, bugs, against, Axis::of_budget(&table.head)),
             equal_cpu: at_equal_cpu(&table.rows).map(equal),
         }
     }

@@ -69,6 +69,9 @@ pub fn keep_unlooked_at<E: Cluster>(
     let Some(seen) = seen(session, executor, state, why) else {
         return Ok(());
     };
+    if session.known_as(&seen).is_some() || session.standing.contains(&seen.failure.signature) {
+        return Ok(());
+    }
     let rate = "seen as Warren was ending, not replayed: its sequence is made again when the campaign goes on";
     let folder = write_unconfirmed(session, &seen, (0, 0), rate)?;
     let headline = crate::campaign::finding::headline(&seen.failure);
@@ -193,8 +196,11 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         FailureKind::Liveness => {
             let (k, n) = replay(session, handed, seen)?;
             if owed.stood.is_some() {
-                // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is.
+                // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is. If it fell, the next run of its kind is replayed anew.
                 rate(session, seen, k, n)?;
+                if outcome(k, n, false) == Replayed::Falls {
+                    session.standing.remove(&signature);
+                }
                 return if n < REPLAYS && session.stopping() {
                     Ok(())
                 } else {

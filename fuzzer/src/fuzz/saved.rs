@@ -3,6 +3,7 @@
 //! run's end. How it lies on disk, and in which order, is `campaign/state`'s business.
 
 use super::State;
+use super::confirm::{Replayed, outcome};
 use super::import::Seeds;
 use super::learnt::Learnt;
 use super::options::{FuzzError, FuzzOptions};
@@ -409,7 +410,10 @@ impl Session {
             .unwrap_or(Duration::from_millis(whole.run_limit_ms));
         self.limits.fault_wait = Duration::from_millis(whole.fault_wait_ms);
         self.counts = now.counts;
-        self.standing = now.findings.iter().map(|f| f.signature.clone()).collect();
+        let stands =
+            |f: &&KeptFinding| f.kind != "liveness" || outcome(f.k, f.n, false) != Replayed::Falls;
+        let standing = now.findings.iter().filter(stands);
+        self.standing = standing.map(|f| f.signature.clone()).collect();
         for other in whole.others.values() {
             self.standing.extend(other.findings.iter().cloned());
         }

@@ -76,9 +76,12 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
         ..run_options(&args.each, &described)
     };
     let mut journal = Some(open(args, &input, options.limit)?);
-    let made = Session::open(described, &args.setup)
-        .and_then(|session| session.runner_for([&input.sequence], &options));
-    let (runner, judge) = match made {
+    let made = Session::open(described, &args.setup).and_then(|session| {
+        let (runner, judge) = session.runner_for([&input.sequence], &options)?;
+        Ok((session, runner, judge))
+    });
+    // The session has what the runner's slots are started by.
+    let (_session, runner, judge) = match made {
         Ok(made) => made,
         Err(e) => {
             // Nothing was run: a journal that has only its header is nothing to go on from.

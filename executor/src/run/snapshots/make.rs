@@ -32,9 +32,8 @@ pub(super) fn make(
     let options = RunOptions {
         // Told apart from each other, and the same again when the campaign's seed is.
         seed: asked.seed ^ u64::from(number) << 56,
-        // Of the runs to come: the workload has its own limits from it.
-        limit: asked.limit,
-        usual_limit: asked.usual_limit,
+        // Of the runs to come: the workload has its own limits from it, and one that is made again with twice that must not decide.
+        limit: asked.usual_limit.unwrap_or(asked.limit),
         plain_ops: asked.plain_ops,
         for_snapshot: true,
         stop: asked.stop.clone(),
