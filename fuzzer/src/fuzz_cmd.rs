@@ -157,7 +157,7 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     }
     o.strategy = args.strategy;
     o.without = args.without;
-    o.swarm = args.swarm;
+    (o.swarm, o.symmetry) = (args.swarm, args.symmetry);
     o.faults = args.faults;
     if args.setup.snapshot != UseSnapshots::Off && all_cold(args).is_none() {
         o.starts = Starts {
@@ -203,6 +203,7 @@ pub fn may_start_so(args: &FuzzArgs) -> Result<(), String> {
     for (flag, given, does) in [
         ("--without", args.without.is_some(), "leaves out parts of"),
         ("--swarm", args.swarm, "draws options of"),
+        ("--symmetry", args.symmetry, "is a part of"),
     ] {
         if given && args.strategy != StrategyKind::Warren {
             return Err(format!(

@@ -84,7 +84,7 @@ pub fn check_options(target: &str, arms: &[Arm], options: &[String]) -> Result<(
         let whole = parsed(&whole.flags()).map_err(of_arm)?;
         if !arm.without.is_empty() && parts_of(&whole) == parts_of(&less) {
             return Err(format!(
-                "{asked}: `{}` has that part off with these options, so it would be compared with itself (swarm is on with `-- --swarm`)",
+                "{asked}: `{}` has that part off with these options, so it would be compared with itself (swarm and symmetry are on with `-- --swarm --symmetry`)",
                 arm.strategy
             ));
         }
@@ -146,6 +146,8 @@ mod tests {
             ("warren", "", "--swarm", None),
             // It is off: the campaign would quietly be another arm's.
             ("warren", "swarm", "", Some("compared with itself")),
+            ("warren", "symmetry", "--symmetry", None),
+            ("warren", "symmetry", "", Some("compared with itself")),
             ("warren", "nosuch", "", Some("`nosuch`")),
             (
                 "warren crashfuzz",

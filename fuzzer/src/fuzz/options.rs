@@ -178,6 +178,8 @@ pub struct FuzzOptions {
     pub without: Option<Without>,
     /// `--swarm`: only for `warren`.
     pub swarm: bool,
+    /// `--symmetry`: only for `warren`.
+    pub symmetry: bool,
     /// For `warren`: those that ship, and those of the target's dictionaries.
     pub shapes: Vec<Shape>,
     pub starts: Starts,
@@ -446,6 +448,7 @@ impl FuzzOptions {
                 let parts = self.without.map_or(Parts::ALL, |w| w.0);
                 Parts {
                     swarm: parts.swarm && self.swarm,
+                    symmetry: parts.symmetry && self.symmetry,
                     ..parts
                 }
             }
@@ -476,6 +479,7 @@ impl FuzzOptions {
             strategy: StrategyKind::default(),
             without: None,
             swarm: false,
+            symmetry: false,
             shapes: Vec::new(),
             starts: Starts::COLD,
             slots: Slots::Exactly(1),

@@ -39,7 +39,7 @@ pub struct FuzzArgs {
     /// Limit of one run (default: 20 s or five median fault-free runs, whichever is longer)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
-    /// Search strategy: warren (crashfuzz's queue with shapes, havoc, tails, strata, symmetry, state novelty and energy), crashfuzz, or a baseline: fifo, brute-force, random, random-points
+    /// Search strategy: warren (crashfuzz's queue with shapes, havoc, tails, strata, state novelty and energy), crashfuzz, or a baseline: fifo, brute-force, random, random-points
     #[arg(long, value_name = "NAME", default_value = "warren")]
     pub strategy: StrategyKind,
     /// Parts of `warren` to leave out: any of shapes, havoc, tails, strata, symmetry, state, energy, swarm
@@ -48,6 +48,9 @@ pub struct FuzzArgs {
     /// With `warren`: this instance draws kinds of faults, crash style, cuts, most faults and shares from its seed, within what is asked for
     #[arg(long)]
     pub swarm: bool,
+    /// With `warren`: sequences that differ by the names of interchangeable nodes are one. For small spaces that are to be exhausted
+    #[arg(long)]
+    pub symmetry: bool,
     /// Faults to draw: any of crash, reboot, partition, stall (a thread that comes to a point holds there for a second)
     #[arg(long, value_name = "LIST", default_value = "crash,reboot,partition")]
     pub faults: FaultSet,

@@ -73,6 +73,7 @@ fn the_parts_have_their_turns_and_each_can_be_left_out() {
         assert_eq!(said("settled"), !parts.contains("strata"), "{parts}");
         let on = Parts {
             swarm: false,
+            symmetry: false,
             ..without(parts).map_or(Parts::ALL, |w| w.0)
         };
         assert_eq!(stat(&end.folder, "parts"), on.to_string());
@@ -199,16 +200,23 @@ fn other_parts_or_shapes_are_another_campaign() {
         ..small(dir.path(), StrategyKind::Warren, 5)
     };
     fuzz(sim(), first, moody());
-    let ask = |parts: &str, shapes: usize| {
+    let with = |parts: &str, shapes: usize, symmetry: bool| {
         let mut o = resumed(dir.path(), StrategyKind::Warren, 6);
-        o.without = without(parts);
+        (o.without, o.symmetry) = (without(parts), symmetry);
         o.shapes.truncate(shapes);
         let (e, judge) = executor(sim(), moody());
         campaign(o, e, &judge).map_err(|e| e.to_string())
     };
+    let ask = |parts, shapes| with(parts, shapes, false);
     let text = ask("", 99).unwrap_err();
-    let part = "parts: was shapes,tails,strata,symmetry,state,energy, asked shapes,havoc,tails,strata,symmetry,state,energy";
+    let part =
+        "parts: was shapes,tails,strata,state,energy, asked shapes,havoc,tails,strata,state,energy";
     assert!(text.contains(part), "{text}");
+    let text = with("havoc", 99, true).unwrap_err();
+    assert!(
+        text.contains("asked shapes,tails,strata,symmetry,state,energy"),
+        "{text}"
+    );
     let text = ask("havoc", 3).unwrap_err();
     assert!(text.contains("shapes: was 12 ("), "{text}");
     assert_eq!(ask("havoc", 99).unwrap().sequences, 6);
