@@ -6,6 +6,7 @@
 //! nothing of how a strategy searches: an arm is flags of `warren fuzz`.
 
 pub mod arms;
+mod axis;
 pub mod budget;
 pub mod bugs;
 pub mod campaign;
@@ -332,7 +333,7 @@ fn budget(args: &CompareArgs, until: Option<&str>) -> (Vec<String>, String) {
     let (flags, mut words) = match (args.runs, args.cpu_seconds) {
         (_, Some(s)) => (
             vec!["--cpu-seconds".into(), s.to_string()],
-            format!("{s}{}", outcome::CPU_SECONDS),
+            format!("{s}{}", axis::CPU_SECONDS),
         ),
         (runs, None) => {
             let runs = runs.unwrap_or_default();

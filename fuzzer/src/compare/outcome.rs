@@ -1,16 +1,15 @@
 //! What a table of campaigns comes to: each arm's figures, each arm against one of them, each bug's time to its first show. Pure; how it is
 //! shown is [`super::report`]'s.
 
+pub use super::axis::Axis;
 use super::bugs::Bugs;
 use super::stats::curve::{Curve, mean_height};
 use super::stats::rank::{a12, a12_interval, holm, mann_whitney, spread};
 use super::stats::survival::{Step, Watched, kaplan_meier, log_rank, median_time};
-use super::table::{EXHAUSTED, FOUND, Head, Point, Row};
+use super::table::{EXHAUSTED, FOUND, Point, Row};
 
 /// Below so many campaigns of either arm Mann and Whitney's test is not asked.
 pub const ENOUGH: usize = 8;
-/// How a budget of CPU time is told in a table's head, after the number.
-pub const CPU_SECONDS: &str = " CPU seconds";
 /// Of the bootstrap: the same table gives the same intervals.
 const SEED: u64 = 1;
 
@@ -106,38 +105,6 @@ pub const MEASURES: [Measure; 8] = [
         of: |r, e| mean_states(r, e, Axis::Seconds),
     },
 ];
-
-/// What a curve goes over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Axis {
-    Tests,
-    Seconds,
-    CpuSeconds,
-}
-
-impl Axis {
-    /// What the campaigns were given alike, and so what a bug's time is counted in: CPU time where that was the budget, else tests.
-    #[must_use]
-    pub fn of_budget(head: &Head) -> Self {
-        let budget = head.comparison.get("budget").unwrap_or_default();
-        // What may end one before is after a comma.
-        let budget = budget.split(',').next().unwrap_or_default();
-        match budget.ends_with(CPU_SECONDS) {
-            true => Axis::CpuSeconds,
-            false => Axis::Tests,
-        }
-    }
-
-    /// Its name in tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Axis::Tests => "tests",
-            Axis::Seconds => "seconds",
-            Axis::CpuSeconds => "CPU s",
-        }
-    }
-}
 
 fn mean(row: &Row, ends: &Ends, axis: Axis, value: fn(&Point) -> f64) -> Option<f64> {
     Some(mean_height(&curve(row, axis, value), ends.along(axis)))
@@ -408,7 +375,6 @@ pub(super) mod tests {
     use super::super::stats::close;
     use super::super::table::{Failed, Failing};
     use super::*;
-    use crate::campaign::state::Identity;
 
     /// A campaign of 10 tests, 2 s each: 100 slots, so many from test 5 on, and perhaps a bug at a test.
     pub fn campaign(arm: &str, repeat: u64, slots: u64, bug: Option<u64>) -> Row {
@@ -589,24 +555,6 @@ pub(super) mod tests {
         assert_eq!((b.found, b.median_tests), (2, Some(7.0)));
         let (_, p, _) = a.log_rank.unwrap();
         assert!(p > 0.5, "{p}");
-    }
-
-    #[test]
-    fn bugs_are_counted_in_what_the_campaigns_were_given_alike() {
-        let table = [
-            ("200 runs", Axis::Tests),
-            ("200 runs, or until CPU seconds", Axis::Tests),
-            ("3600 CPU seconds", Axis::CpuSeconds),
-            (
-                "3600 CPU seconds, or until (c) the deep one",
-                Axis::CpuSeconds,
-            ),
-        ];
-        for (budget, over) in table {
-            let mut comparison = Identity::default();
-            comparison.put("budget", budget);
-            assert_eq!(Axis::of_budget(&Head::new(comparison)), over, "{budget}");
-        }
     }
 
     #[test]

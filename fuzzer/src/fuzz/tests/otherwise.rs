@@ -199,3 +199,44 @@ fn a_replay_that_fails_as_its_run_did_brings_no_other_finding() {
     assert_eq!(end.findings, 1);
     assert_eq!(names(&end.folder.join("crashes")).len(), 1);
 }
+
+/// Its replays, made when the campaign goes on, do not show it: it is told as it was saved, and its signature stands no more.
+#[test]
+fn what_ctrl_c_saved_and_replays_did_not_show_is_replayed_when_it_comes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let quiet = || Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let fails_at = |at: u64| {
+        move |run: u64, product: &mut warren_model::RunProduct| {
+            if run == at {
+                let refused = refuses(&product.trace.nodes[0]);
+                product.observations.push(refused);
+            }
+        }
+    };
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 30);
+    let stop = o.stop.clone();
+    let fails = fails_at(8);
+    let first: Tweak = Box::new(move |run, _, _, product| {
+        fails(run, product);
+        if run == 9 {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let end = fuzz(quiet(), o, first);
+    assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
+    let o = FuzzOptions {
+        resume: true,
+        ..options(dir.path(), StrategyKind::CrashFuzz, 9, 30)
+    };
+    // Three replays of what was left open, then tests.
+    let fails = fails_at(6);
+    let second: Tweak = Box::new(move |run, _, _, product| fails(run, product));
+    let end = fuzz(quiet(), o, second);
+    assert!(stat(&end.folder, "finding_000000").ends_with("0/3"));
+    let confirm = |l: &&serde_json::Value| l["role"] == "confirm" && l["void"].is_null();
+    let replays = lines(&end.folder).iter().filter(confirm).count();
+    assert_eq!(replays, 5, "three of the first, two of the second");
+}
