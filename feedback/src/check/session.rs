@@ -142,11 +142,11 @@ fn goes_back(
     match (content, read.seen()) {
         (Some(was), Some(now)) => {
             // Asked of few only: histories are long.
-            let gone = |o: &&&Op<'_>| {
+            let gone = |o: &Op<'_>| {
                 let absent = o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none());
                 absent && o.from > before.until
             };
-            let gone_between = || between.iter().any(|o| gone(&o));
+            let gone_between = || between.iter().any(|o| gone(o));
             if let (Some(b), Some(r)) = (before.mzxid(), read.mzxid()) {
                 if r < b {
                     return Some("a session saw an older change than before");
@@ -159,7 +159,7 @@ fn goes_back(
             // Without order numbers a value that one operation wrote is one change, unless that may have been on its way still when the key was absent.
             if was == now
                 && let [only] = ops.sources(key, now)[..]
-                && between.iter().any(|o| gone(&o) && only.until < o.from)
+                && between.iter().any(|o| gone(o) && only.until < o.from)
             {
                 return Some(CAME_BACK);
             }
