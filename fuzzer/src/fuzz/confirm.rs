@@ -274,8 +274,8 @@ pub(super) enum Replayed {
 
 /// Whether the stories that are kept of the failure's signature tell that it did not show again often enough to expect no better.
 pub(super) fn fell_often(session: &Session, seen: &Seen) -> Result<bool, FuzzError> {
-    let fell = session.folder.fell(&seen.failure.signature)?;
-    Ok(seen.failure.kind == FailureKind::Liveness && fell >= FELL_OFTEN)
+    let liveness = seen.failure.kind == FailureKind::Liveness;
+    Ok(liveness && session.folder.fell(&seen.failure.signature)? >= FELL_OFTEN)
 }
 
 /// It showed again in `k` of the `n` replays that were made.

@@ -4,7 +4,7 @@
 use super::options::FuzzError;
 use super::owed::Seen;
 use super::session::Session;
-use crate::campaign::finding::{Sheet, replayed};
+use crate::campaign::finding::{FINDING_JSON, Sheet, replayed};
 use crate::campaign::folder::OTHERWISE;
 use crate::campaign::{FindingText, KeptFinding, write_finding};
 use std::collections::BTreeSet;
@@ -113,7 +113,7 @@ fn ways_told(finding: &Path) -> Vec<BTreeSet<String>> {
     let others = others.into_iter().flatten().flatten().map(|e| e.path());
     std::iter::once(finding.to_owned())
         .chain(others)
-        .filter_map(|folder| Sheet::read(&folder.join("finding.json")).ok())
+        .filter_map(|folder| Sheet::read(&folder.join(FINDING_JSON)).ok())
         .map(|sheet| way(&sheet.judgement))
         .collect()
 }
