@@ -11,7 +11,7 @@ use crate::fuzz::{
     self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind, WayOut,
 };
 use crate::known::KnownBugs;
-use crate::search::{Parts, shapes};
+use crate::search::{Favour, Parts, shapes};
 use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::Ui;
 use std::path::{Path, PathBuf};
@@ -135,6 +135,7 @@ fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     options
         .shapes
         .extend(target.dictionary.shapes.iter().cloned());
+    options.favour = Favour::new(&target.dictionary.favour);
     Ok((options, target))
 }
 

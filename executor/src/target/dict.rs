@@ -40,7 +40,7 @@ pub struct Dictionary {
     pub background: Vec<String>,
     /// What the search casts beside the shapes that Warren ships.
     pub shapes: Vec<Shape>,
-    /// For later strategies.
+    /// Frame globs of stacks at which faults come more often.
     pub favour: Vec<String>,
 }
 

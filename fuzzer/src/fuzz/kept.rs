@@ -72,6 +72,7 @@ pub fn drawing<'a, E: Drive>(
         salt: session.seed,
         parts: session.options.parts(),
         whole_start: executor.whole_start(),
+        favour: session.options.favour.clone(),
     }
 }
 
@@ -203,6 +204,7 @@ pub fn add_seed(
         return Ok(());
     };
     let classes = seed.classes(drawing);
+    let favoured = drawing.favour.stacks(trace);
     let kept = Kept {
         seed: id,
         cold: seed.matched.start == StartState::Cold,
@@ -211,9 +213,12 @@ pub fn add_seed(
         coverage: info.slots as u64,
         alike,
     };
-    state
-        .metadata_mut::<Queue>()?
-        .add(kept, &classes, |stack| !parent.contains(&stack));
+    state.metadata_mut::<Queue>()?.add(
+        kept,
+        &classes,
+        |stack| !parent.contains(&stack),
+        |stack| favoured.contains(&stack),
+    );
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use crate::campaign::Environment;
 use crate::fuzz::{Limits, SharedSnapshot};
 use crate::known::KnownBugs;
-use crate::search::{Parts, Without};
+use crate::search::{Favour, Parts, Without};
 use crate::seeds::SeedFile;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -182,6 +182,8 @@ pub struct FuzzOptions {
     pub symmetry: bool,
     /// For `warren`: those that ship, and those of the target's dictionaries.
     pub shapes: Vec<Shape>,
+    /// Stacks at which faults come more often, of the target's dictionaries.
+    pub favour: Favour,
     pub starts: Starts,
     pub slots: Slots,
     pub faults: FaultSet,
@@ -481,6 +483,7 @@ impl FuzzOptions {
             swarm: false,
             symmetry: false,
             shapes: Vec::new(),
+            favour: Favour::default(),
             starts: Starts::COLD,
             slots: Slots::Exactly(1),
             faults: FaultSet::default(),

@@ -17,7 +17,7 @@ use libafl::executors::ExitKind;
 use libafl_bolts::ToSlice;
 use std::time::Instant;
 use warren_feedback::{KnownSlots, KnownStates, coverage::Baseline};
-use warren_model::{FaultSequence, StartState};
+use warren_model::{FaultSequence, StartState, Trace};
 
 /// Fault-free runs from a snapshot: two show what varies. The cold start has all `learning_runs`, which also set the limits.
 const RUNS: usize = 2;
@@ -56,6 +56,9 @@ pub(super) fn root<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     })?;
     let observers = handed.executor.observers();
     let run = &observers.1.0;
+    if session.learnt.roots.is_empty() {
+        tell_favoured(session, run.trace());
+    }
     if session.options.strategy.has_queue() {
         let info = info_of(handed.state, id)?;
         let shape = shape(session, handed.executor);
@@ -83,6 +86,20 @@ pub(super) fn root<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     });
     session.redo.queue = Some(take_entry(handed.state, id)?);
     session.commit_whole(handed.state)
+}
+
+/// How many stacks are favoured: a glob that matches none is misspelt, or asks for what only a fault brings.
+fn tell_favoured(session: &mut Session, trace: &Trace) {
+    let favour = session.options.favour.clone();
+    let all = trace.stacks.len();
+    for (glob, stacks) in favour.matched(trace) {
+        session.say(match stacks {
+            0 => format!(
+                "favour {glob}: no stack of the fault-free run has it; misspelt, unless only faults bring it"
+            ),
+            n => format!("favour {glob}: {n} of {all} stacks of the fault-free run"),
+        });
+    }
 }
 
 /// Fault-free runs from each snapshot that has no root yet. Where snapshots do not work, every run starts cold, and it is said.

@@ -200,6 +200,7 @@ mod tests {
                 salt: 5,
                 parts: Parts::NONE,
                 whole_start: false,
+                favour: crate::search::Favour::default(),
             };
             let start = StartState::Snapshot(2);
             let made = plain_faults(&drawing, "shop", start, n, 300)?;

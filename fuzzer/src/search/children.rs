@@ -5,6 +5,7 @@
 //! `ClusterShape::apply`. Refuses points before the last fault done, points passed while a thread was held, points of other
 //! phases than start and test, and points of dead nodes.
 
+use super::favour::Favour;
 use super::peers;
 use super::rand::{XoRand, below};
 use super::strata::{Bounds, Stratum};
@@ -165,7 +166,7 @@ impl Points {
 }
 
 /// What may be drawn, the same for a whole campaign.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Drawing<'a> {
     pub shape: &'a ClusterShape,
     pub faults: FaultSet,
@@ -179,6 +180,8 @@ pub struct Drawing<'a> {
     pub parts: Parts,
     /// The target says itself when its start is over (`[started]`).
     pub whole_start: bool,
+    /// Which points are drawn more often.
+    pub favour: Favour,
 }
 
 impl Drawing<'_> {

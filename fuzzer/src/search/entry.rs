@@ -3,6 +3,7 @@
 
 use super::children::ClassKey;
 use super::energy::Alike;
+use super::favour;
 use super::pick::Pick;
 use super::reach::{self, Reach};
 use super::strata::Stratum;
@@ -18,11 +19,14 @@ pub struct Class {
     /// How many were taken; which ones is `halving::nth`'s business.
     pub(super) taken: u32,
     pub(super) recovery: bool,
+    /// Its stack is one of those that a dictionary favours.
+    pub(super) favoured: bool,
 }
 
 impl Class {
     /// In strata each class has its turn, however many occurrences it has.
     pub(super) fn weight(&self, score: u64) -> u64 {
+        let score = score * favour::weight(self.favoured);
         match self.key.stratum {
             Stratum::All => score * u64::from(self.occurrences - self.taken),
             _ => score,
@@ -48,6 +52,7 @@ impl Retry {
                 occurrences: pick.occurrences,
                 taken: pick.occurrences,
                 recovery: pick.recovery,
+                favoured: pick.favoured,
             },
             occurrence: pick.occurrence,
             tries,
@@ -57,7 +62,7 @@ impl Retry {
 
     /// What it weighs in a draw, by the score of its seed run.
     pub(super) fn weight(&self, score: u64) -> u64 {
-        reach::again(score, self.tries)
+        reach::again(score * favour::weight(self.class.favoured), self.tries)
     }
 }
 

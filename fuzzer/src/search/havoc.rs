@@ -5,7 +5,8 @@
 //! nodes that the parent's run had, is not the parent, and keeps its start and roles. Refuses parents without faults.
 
 use super::children::{ChildFault, CutForm, Drawing, Points, Seed};
-use super::rand::below;
+use super::favour;
+use super::rand::{below, weighed};
 use crate::campaign::finding::patterns::generalise;
 use libafl::Error;
 use libafl::mutators::{MutationResult, Mutator};
@@ -456,7 +457,10 @@ fn insert(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usiz
             d.shape.apply(&state, s.executing.as_ref(), &s.fault).ok()
         })?;
     let stacks: BTreeSet<StackId> = p.points(i, d).map(|(_, e)| e.stack).collect();
-    let stack = one_of(&stacks.into_iter().collect::<Vec<_>>(), rand)?;
+    let stacks: Vec<StackId> = stacks.into_iter().collect();
+    let favoured = d.favour.stacks(p.seed.trace);
+    let weight = |i: usize| favour::weight(favoured.contains(&stacks[i]));
+    let stack = stacks[weighed(rand, stacks.len(), weight)?];
     let at: Vec<(u32, &TraceEvent)> = p.points(i, d).filter(|(_, e)| e.stack == stack).collect();
     let (index, event) = one_of(&at, rand)?;
     let nodes = &p.seed.trace.nodes;

@@ -10,6 +10,7 @@ pub mod children;
 mod docs_table;
 pub mod energy;
 pub mod entry;
+pub mod favour;
 pub mod halving;
 pub mod havoc;
 pub mod peers;
@@ -34,6 +35,7 @@ pub mod warren;
 
 pub use children::{ChildFault, ClassKey, CutForm, Drawing, Seed, SeedClasses};
 pub use energy::Alike;
+pub use favour::Favour;
 pub use queue::{Oldest, Pick, Queue, Why};
 pub use rand::XoRand;
 pub use scheduler::{NextRun, SearchScheduler};

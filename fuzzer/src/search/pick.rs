@@ -46,6 +46,8 @@ pub struct Pick {
     pub seed: u64,
     pub key: ClassKey,
     pub recovery: bool,
+    /// Its stack is one of those that a dictionary favours.
+    pub favoured: bool,
     /// Index into the class's events.
     pub occurrence: u32,
     pub occurrences: u32,
@@ -73,6 +75,9 @@ impl Pick {
         );
         if self.key.stratum != Stratum::All {
             text.push_str(&format!(", {}", self.key.stratum));
+        }
+        if self.favoured {
+            text.push_str(", favoured");
         }
         if self.tries > 0 {
             text.push_str(&format!(", try {}", self.tries + 1));

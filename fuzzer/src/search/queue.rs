@@ -99,12 +99,14 @@ struct Parked {
 libafl_bolts::impl_serdeany!(Queue);
 
 impl Queue {
-    /// A run was kept: its classes join. `is_recovery` tells whether a stack was not in the parent's run.
+    /// A run was kept: its classes join. `is_recovery` tells whether a stack was not in the parent's run, `is_favoured` whether a dictionary
+    /// favours it.
     pub fn add(
         &mut self,
         kept: Kept,
         classes: &SeedClasses,
         is_recovery: impl Fn(StackId) -> bool,
+        is_favoured: impl Fn(StackId) -> bool,
     ) {
         let classes: Vec<Class> = classes
             .iter()
@@ -115,6 +117,7 @@ impl Queue {
                     occurrences,
                     taken: 0,
                     recovery: is_recovery(key.stack),
+                    favoured: is_favoured(key.stack),
                 })
             })
             .collect();
@@ -443,6 +446,7 @@ impl Queue {
             seed,
             key: taken.class.key,
             recovery: taken.class.recovery,
+            favoured: taken.class.favoured,
             occurrence: taken.occurrence,
             occurrences: taken.class.occurrences,
             tries: taken.tries,

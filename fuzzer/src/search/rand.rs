@@ -32,6 +32,16 @@ pub fn below(rand: &mut impl Rand, n: u64) -> u64 {
     ((u128::from(rand.next()) * u128::from(n)) >> 64) as u64
 }
 
+/// An index uniform in `0..n` by weight; none of nothing. Equal weights of 1 draw what [`below`] draws.
+pub fn weighed(rand: &mut impl Rand, n: usize, weight: impl Fn(usize) -> u64) -> Option<usize> {
+    let mut at = below(rand, (0..n).map(&weight).sum());
+    (0..n).find(|i| {
+        let here = at < weight(*i);
+        at = at.saturating_sub(weight(*i));
+        here
+    })
+}
+
 /// True with probability `p`.
 pub fn chance(rand: &mut impl Rand, p: f64) -> bool {
     ((rand.next() >> 11) as f64) * (1.0 / (1u64 << 53) as f64) < p
@@ -60,6 +70,23 @@ mod tests {
         assert!((9_300..9_700).contains(&hits), "{hits}");
         assert!(!chance(&mut r, 0.0));
         assert!(chance(&mut r, 1.0));
+    }
+
+    #[test]
+    fn weights_are_kept() {
+        let mut r = XoRand::new(2);
+        assert_eq!(weighed(&mut r, 0, |_| 1), None);
+        let mut drawn = [0; 3];
+        for _ in 0..10_000 {
+            drawn[weighed(&mut r, 3, |i| [1, 0, 3][i]).unwrap()] += 1;
+        }
+        assert!((2_300..2_700).contains(&drawn[0]), "{drawn:?}");
+        assert_eq!(drawn[1], 0);
+        let (mut a, mut b) = (XoRand::new(5), XoRand::new(5));
+        for _ in 0..100 {
+            let even = weighed(&mut a, 7, |_| 1).unwrap();
+            assert_eq!(even as u64, below(&mut b, 7));
+        }
     }
 
     #[test]

@@ -7,8 +7,9 @@
 //! `n` follows the agent's counting of patterns: arrivals that match on one node since the previous fault was done.
 
 use super::children::{CutForm, Drawing, Points, STALL, Seed};
+use super::favour;
 use super::peers;
-use super::rand::{XoRand, below, chance};
+use super::rand::{XoRand, below, chance, weighed};
 use super::shapes::Ground;
 use libafl_bolts::rands::Rand;
 use warren_model::{
@@ -170,6 +171,7 @@ fn one(
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) -> Option<(usize, FaultAt, ClusterState)> {
+    let favoured = drawing.favour.stacks(trace);
     let mut kinds: Vec<FaultKind> = Vec::new();
     let set = drawing.faults;
     if set.crash {
@@ -212,13 +214,19 @@ fn one(
         if allowed.is_empty() {
             continue;
         }
-        let all = allowed.len() as u64;
+        let all = allowed.len();
         let draws = match manner {
             Manner::Baseline => 1,
             Manner::Sure | Manner::Named => left.max(1),
         };
-        let pick = (0..draws).map(|_| below(rand, all)).min();
-        let pick = pick.unwrap_or(0) as usize;
+        let weight = |i: usize| match (manner, allowed.get(i)) {
+            (Manner::Sure | Manner::Named, Some((at, ..))) => {
+                favour::weight(favoured.contains(&points[*at].stack))
+            }
+            _ => 1,
+        };
+        let pick = (0..draws).filter_map(|_| weighed(rand, all, weight)).min();
+        let pick = pick.unwrap_or(0);
         let (at, fault, after) = allowed.swap_remove(pick);
         let pattern = pattern(trace, points, from, at);
         return Some((

@@ -249,7 +249,7 @@ mod tests {
                     (key, vec![0])
                 })
                 .collect();
-            queue.add(kept, &classes, |_| false);
+            queue.add(kept, &classes, |_| false, |_| false);
         }
         queue
     }

@@ -9,7 +9,7 @@ use super::queue::{Kept, MAX_TRIES, Queue, Why};
 use super::rand::XoRand;
 use super::shapes::Ground;
 use super::sim::Sim;
-use super::{Bounds, Oldest, Parts, peers, random, random_points};
+use super::{Bounds, Favour, Oldest, Parts, peers, random, random_points};
 use crate::fuzz::FaultSet;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
@@ -27,6 +27,7 @@ fn drawing(shape: &ClusterShape, faults: FaultSet) -> Drawing<'_> {
         salt: 5,
         parts: Parts::NONE,
         whole_start: false,
+        favour: Favour::default(),
     }
 }
 
@@ -380,14 +381,14 @@ fn the_oldest_child_comes_first() {
     let mut rand = XoRand::new(1);
     assert_eq!(queue.oldest(&mut rand, 1.0), Oldest::None);
     for id in [3, 5, 4] {
-        queue.add(kept(id, id != 4), &classes, |_| false);
+        queue.add(kept(id, id != 4), &classes, |_| false, |_| false);
     }
     assert_eq!(queue.oldest(&mut rand, 1.0), Oldest::In(3));
     assert_eq!(queue.oldest(&mut rand, 0.0), Oldest::In(4));
     // The youngest leaves memory, and nothing younger than what is away has its turn.
     let (id, entry) = queue.park_youngest(classes.len() * 2).unwrap();
     assert_eq!(id, 5);
-    queue.add(kept(6, true), &classes, |_| false);
+    queue.add(kept(6, true), &classes, |_| false, |_| false);
     let mut events = Vec::new();
     let total: usize = classes.values().map(Vec::len).sum();
     for turn in 0..total {
@@ -493,7 +494,7 @@ fn a_nodes_start_points_end_when_it_serves() {
     // Where the target says when the start is over, each of its points is before that.
     let whole = Drawing {
         whole_start: true,
-        ..d
+        ..d.clone()
     };
     let events = all(&seed(&root).classes(&whole));
     assert_eq!(events.len(), root.trace.events.len());

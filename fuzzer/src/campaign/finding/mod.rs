@@ -287,6 +287,7 @@ mod tests {
             salt: 1,
             parts: crate::search::Parts::NONE,
             whole_start: false,
+            favour: crate::search::Favour::default(),
         };
         let root = sim.run(&FaultSequence::empty("sim"));
         let s = Seed {

@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 use warren_model::ids::fnv1a;
 
 /// Version of checkpoint and journal.
-pub const STATE_VERSION: u8 = 9;
+pub const STATE_VERSION: u8 = 10;
 const MAGIC: &[u8; 7] = b"WARNCKP";
 const LEVEL: i32 = 3;
 

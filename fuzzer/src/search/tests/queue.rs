@@ -20,7 +20,7 @@ fn queue_of(sim: &Sim) -> (Queue, u64) {
     let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
     let children = all(&classes).len() as u64;
     let mut queue = Queue::default();
-    queue.add(kept(0, true), &classes, |_| false);
+    queue.add(kept(0, true), &classes, |_| false, |_| false);
     (queue, children)
 }
 
@@ -114,12 +114,12 @@ fn recovery_comes_second_and_siblings_third() {
     let special = classes.keys().next().unwrap().stack;
     let mut queue = Queue::default();
     // Everything was tested once through another seed run.
-    queue.add(kept(0, true), &classes, |_| false);
+    queue.add(kept(0, true), &classes, |_| false, |_| false);
     let mut rand = XoRand::new(3);
     while let Some(p) = queue.pick(&mut rand, 1.0) {
         queue.tested(&p);
     }
-    queue.add(kept(1, true), &classes, |s| s == special);
+    queue.add(kept(1, true), &classes, |s| s == special, |_| false);
     let mut why = Vec::new();
     while let Some(p) = queue.pick(&mut rand, 1.0) {
         if p.why == Why::Recovery {
@@ -161,7 +161,7 @@ fn a_seed_run_whose_children_do_not_happen_is_picked_less() {
     let picks_of_second = |back: fn(&mut Queue, &Pick) -> bool| {
         let mut queue = Queue::default();
         for id in [0, 1] {
-            queue.add(kept(id, true), &classes, |_| false);
+            queue.add(kept(id, true), &classes, |_| false, |_| false);
         }
         let mut rand = XoRand::new(11);
         // So many are picked before no fault id is new any more.
@@ -197,9 +197,9 @@ fn what_is_new_because_it_does_not_happen_is_left_for_what_does() {
     let of = |kinds| seed(&product).classes(&drawing(&shape, set(kinds)));
     let (crashes, all) = (of("crash"), of("crash,partition"));
     let mut queue = Queue::default();
-    queue.add(kept(0, true), &crashes, |_| false);
+    queue.add(kept(0, true), &crashes, |_| false, |_| false);
     queue.know(crashes.keys().map(|k| k.fault_id()).collect());
-    queue.add(kept(1, true), &all, |_| false);
+    queue.add(kept(1, true), &all, |_| false, |_| false);
     let mut rand = XoRand::new(13);
     let picks: Vec<Pick> = (0..60)
         .map_while(|_| {
@@ -233,7 +233,7 @@ fn a_draw_among_some_seed_runs_takes_no_others_next_try() {
     let classes = seed(&product).classes(&drawing(&shape, FaultSet::default()));
     let mut queue = Queue::default();
     for (id, cold) in [(0, false), (1, true)] {
-        queue.add(kept(id, cold), &classes, |_| false);
+        queue.add(kept(id, cold), &classes, |_| false, |_| false);
     }
     let mut rand = XoRand::new(12);
     while let Some(p) = queue.pick_of(0, &mut rand) {
@@ -293,7 +293,7 @@ fn a_share_of_the_picks_starts_cold_while_there_are_both() {
     for share in [0.0, 0.15, 1.0] {
         let mut queue = Queue::default();
         for (id, cold) in [(0, true), (1, false), (2, false)] {
-            queue.add(kept(id, cold), &classes, |_| false);
+            queue.add(kept(id, cold), &classes, |_| false, |_| false);
         }
         let mut rand = XoRand::new(9);
         let picks: Vec<u64> = (0..300)
@@ -316,4 +316,33 @@ fn a_share_of_the_picks_starts_cold_while_there_are_both() {
         let all: usize = classes.values().map(Vec::len).sum();
         assert_eq!(300 + rest, 3 * all, "at {share}");
     }
+}
+
+#[test]
+fn what_is_favoured_is_taken_more_often() {
+    let sim = Sim::new(3, 1);
+    let shape = sim.shape();
+    let product = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&product).classes(&drawing(&shape, set("crash")));
+    let special = classes.keys().last().unwrap().stack;
+    // Of the first picks, those of one stack: all fault ids were tested, so that they are drawn by score alone.
+    let taken = |favour: bool| {
+        let mut count = 0;
+        for s in 0..200 {
+            let mut queue = Queue::default();
+            queue.know(classes.keys().map(|k| k.fault_id()).collect());
+            queue.add(
+                kept(0, true),
+                &classes,
+                |_| false,
+                |id| favour && id == special,
+            );
+            let pick = queue.pick(&mut XoRand::new(s), 1.0).unwrap();
+            assert_eq!(pick.favoured, favour && pick.key.stack == special);
+            count += usize::from(pick.key.stack == special);
+        }
+        count
+    };
+    let (without, with) = (taken(false), taken(true));
+    assert!(without > 0 && with > without + 20, "{without} {with}");
 }

@@ -42,7 +42,7 @@ fn strata_are_drawn_evenly_then_classes() {
         coverage: 9,
         alike: None,
     };
-    queue.add(kept, &classes, |_| false);
+    queue.add(kept, &classes, |_| false, |_| false);
     let recovering = |queue: &Queue| {
         let first = |salt| {
             let pick = queue.clone().pick(&mut XoRand::new(salt), 1.0).unwrap();
@@ -86,7 +86,7 @@ fn a_stratum_of_children_tried_in_vain_comes_seldom() {
         coverage: 9,
         alike: None,
     };
-    queue.add(kept, &classes.into(), |_| false);
+    queue.add(kept, &classes.into(), |_| false, |_| false);
     // A fault id stays new until it was tested, or given up.
     queue.know(vec![start.fault_id(), settled.fault_id()]);
     let first = |queue: &Queue, salt| queue.clone().pick(&mut XoRand::new(salt), 1.0).unwrap();
@@ -132,7 +132,7 @@ fn runs_that_are_alike_share_their_energy() {
                 coverage: 9,
                 alike: loses.map(|loses| Alike { id: 5, loses }),
             };
-            queue.add(kept, &classes, |_| false);
+            queue.add(kept, &classes, |_| false, |_| false);
         }
         // What comes back from a file is as it was.
         let bytes = postcard::to_allocvec(&queue).unwrap();
@@ -175,7 +175,7 @@ fn twins_are_one_child() {
             symmetry: false,
             ..Parts::ALL
         },
-        ..with
+        ..with.clone()
     };
     let root = sim.run(&FaultSequence::empty("sim"));
     let s = seed(&root);
