@@ -481,14 +481,19 @@ pub(super) fn stand(
         FailureKind::Safety | FailureKind::Liveness => "finding",
     };
     session.find(what, headline);
-    if session.options.exit_on_bug && known.is_none() {
+    end_if_asked(session, seen);
+    Ok(path)
+}
+
+/// `--exit-on-bug`: a bug that nobody knew ends the campaign.
+fn end_if_asked(session: &mut Session, seen: &Seen) {
+    if session.options.exit_on_bug && session.known_bug(seen).is_none() {
         session.end = Some(if seen.failure.kind == FailureKind::Hang {
             EndReason::Hang
         } else {
             EndReason::Bug
         });
     }
-    Ok(path)
 }
 
 /// The rate of a finding that stood before it was replayed.
@@ -499,6 +504,10 @@ fn rate(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzEr
     };
     if let Some(finding) = session.findings.iter_mut().find(|f| f.number == number) {
         (finding.k, finding.n) = (k, n);
+    }
+    // The process that saw it stand may have been another one.
+    if seen.failure.kind == FailureKind::Safety || outcome(k, n, false) == Replayed::Stands {
+        end_if_asked(session, seen);
     }
     let text = rate_text(session, seen, k, n);
     session.say(format!("  confirmed: {text}"));

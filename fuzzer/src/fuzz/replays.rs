@@ -12,7 +12,7 @@ use super::replayed_otherwise;
 use super::saved::Owed;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
-use super::stage::{given_up, line};
+use super::stage::{given_up, line, undecided_by_load};
 use super::under_way::{Started, ToStart};
 use crate::campaign::RunRole;
 use std::sync::atomic::Ordering;
@@ -117,7 +117,10 @@ fn replayed<E: Cluster>(
     // A replay in which less happened than in its run is none of it.
     let record = run.record();
     let less = record.not_injected.is_some() && seen.product.record.happened().is_some();
-    let told_nothing = run.judgement().void.is_some() || record.set_up_failed() || less;
+    let told_nothing = run.judgement().void.is_some()
+        || undecided_by_load(run.judgement())
+        || record.set_up_failed()
+        || less;
     if told_nothing && !shown && owed.voids < REPLAYS {
         owed.voids += 1;
     } else {

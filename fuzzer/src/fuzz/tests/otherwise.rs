@@ -1,6 +1,7 @@
 //! Runs that fail as a finding that stands does, and otherwise too: their stories are kept in its folder, one of each way.
 
 use super::known::list;
+use super::resume::copy;
 use super::*;
 use crate::campaign::finding::Sheet;
 use crate::known::KnownBugs;
@@ -239,4 +240,67 @@ fn what_ctrl_c_saved_and_replays_did_not_show_is_replayed_when_it_comes_again() 
     let confirm = |l: &&serde_json::Value| l["role"] == "confirm" && l["void"].is_null();
     let replays = lines(&end.folder).iter().filter(confirm).count();
     assert_eq!(replays, 5, "three of the first, two of the second");
+}
+
+/// The third fuzzed run and what comes after it leave all nodes silent; the machine stands still in the first two replays.
+#[test]
+fn a_replay_under_a_stall_says_nothing_of_a_failure_of_service() {
+    let dir = tempfile::tempdir().unwrap();
+    let sim = Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 8);
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        if (8..=13).contains(&run) {
+            let nodes = product.trace.nodes.clone();
+            product.observations.extend(nodes.iter().map(refuses));
+        }
+        if run == 9 || run == 10 {
+            product.record.stalls_ms.insert(Phase::Heal, 60_000);
+        }
+    });
+    let end = fuzz(sim, o, tweak);
+    assert_eq!(end.findings, 1);
+    let finding = Sheet::read(&end.folder.join("findings/000000/finding.json")).unwrap();
+    assert_eq!((finding.found.k, finding.found.n), (3, 3));
+    let evidence =
+        std::fs::read_to_string(end.folder.join("findings/000000/evidence.txt")).unwrap();
+    assert!(evidence.contains("and 2 more told nothing"), "{evidence}");
+}
+
+/// Killed in the first replay of what stands already: the process that goes on ends for it as the one that saw it would have.
+#[test]
+fn exit_on_bug_holds_for_a_finding_whose_replays_were_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    let asked = |out: &Path| FuzzOptions {
+        exit_on_bug: true,
+        ..options(out, StrategyKind::CrashFuzz, 9, 30)
+    };
+    let sim = || Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let loses = |product: &mut warren_model::RunProduct| {
+        let node = product.trace.nodes[0].clone();
+        product.observations.push(lost(&node));
+    };
+    let (from, to) = (first.join("default"), second.join("default"));
+    let tweak: Tweak = Box::new(move |run, _, _, product| {
+        if run == 9 {
+            copy(&from, &to);
+            std::fs::remove_file(to.join("lock")).unwrap();
+        }
+        if (8..=11).contains(&run) {
+            loses(product);
+        }
+    });
+    assert_eq!(fuzz(sim(), asked(&first), tweak).reason, EndReason::Bug);
+    let o = FuzzOptions {
+        resume: true,
+        ..asked(&second)
+    };
+    let end = fuzz(sim(), o, Box::new(move |_, _, _, product| loses(product)));
+    assert_eq!((end.reason, end.findings), (EndReason::Bug, 1));
 }
