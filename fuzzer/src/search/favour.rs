@@ -4,8 +4,9 @@
 //! only waits longer. Baselines that draw uniformly, or go first in, first out, do not ask it.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
-use warren_model::{StackId, Trace, frames};
+use warren_model::{StackId, Trace, frames_match};
 
 /// What a favoured class or point weighs, where others weigh one.
 pub const WEIGHT: u64 = 8;
@@ -24,7 +25,7 @@ impl Favour {
     #[must_use]
     pub fn stacks(&self, trace: &Trace) -> BTreeSet<StackId> {
         let all = trace.stacks.iter();
-        let favoured = all.filter(|(_, frames)| self.0.iter().any(|glob| matches(glob, frames)));
+        let favoured = all.filter(|(_, frames)| self.0.iter().any(|glob| has(frames, glob)));
         favoured.map(|(id, _)| *id).collect()
     }
 
@@ -32,15 +33,13 @@ impl Favour {
     pub fn matched<'a>(&'a self, trace: &'a Trace) -> impl Iterator<Item = (&'a str, usize)> {
         self.0.iter().map(|glob| {
             let stacks = trace.stacks.values();
-            (glob.as_str(), stacks.filter(|f| matches(glob, f)).count())
+            (glob.as_str(), stacks.filter(|f| has(f, glob)).count())
         })
     }
 }
 
-fn matches(glob: &str, frames: &[String]) -> bool {
-    frames
-        .iter()
-        .any(|frame| frames::glob(glob, frames::frame_name(frame)))
+fn has(frames: &[String], glob: &String) -> bool {
+    frames_match(slice::from_ref(glob), frames)
 }
 
 /// The weight of what is favoured or not.

@@ -12,6 +12,7 @@ use super::peers;
 use super::rand::{XoRand, below, chance, weighed};
 use super::shapes::Ground;
 use libafl_bolts::rands::Rand;
+use std::collections::BTreeSet;
 use warren_model::{
     At, ClusterState, CutWay, CutWho, EventFlags, Fault, FaultAt, FaultKind, FaultSequence, Member,
     Pattern, Phase, StartState, Trace, TraceEvent, Who,
@@ -171,7 +172,10 @@ fn one(
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) -> Option<(usize, FaultAt, ClusterState)> {
-    let favoured = drawing.favour.stacks(trace);
+    let favoured = match manner {
+        Manner::Baseline => BTreeSet::new(),
+        Manner::Sure | Manner::Named => drawing.favour.stacks(trace),
+    };
     let mut kinds: Vec<FaultKind> = Vec::new();
     let set = drawing.faults;
     if set.crash {
@@ -219,12 +223,7 @@ fn one(
             Manner::Baseline => 1,
             Manner::Sure | Manner::Named => left.max(1),
         };
-        let weight = |i: usize| match (manner, allowed.get(i)) {
-            (Manner::Sure | Manner::Named, Some((at, ..))) => {
-                favour::weight(favoured.contains(&points[*at].stack))
-            }
-            _ => 1,
-        };
+        let weight = |i: usize| favour::weight(favoured.contains(&points[allowed[i].0].stack));
         let pick = (0..draws).filter_map(|_| weighed(rand, all, weight)).min();
         let pick = pick.unwrap_or(0);
         let (at, fault, after) = allowed.swap_remove(pick);

@@ -5,7 +5,7 @@
 //! that role ever does) is not cast; what the constraints say of who leads later is an assumption here, and asked again in the run.
 
 use super::children::Drawing;
-use super::rand::{XoRand, below};
+use super::rand::{XoRand, below, weighed};
 use super::warren::Warren;
 use libafl_bolts::rands::Rand;
 use std::collections::BTreeMap;
@@ -101,14 +101,9 @@ pub fn draw(
     let mut left: Vec<&Shape> = shapes.iter().collect();
     while !left.is_empty() {
         // In thousandths, so that draws stay whole numbers.
-        let weigh = |s: &Shape| ((warren.weight(&s.name) * 1000.0) as u64).max(1);
-        let mut at = below(rand, left.iter().map(|s| weigh(s)).sum());
-        let i = left.iter().position(|s| {
-            let here = at < weigh(s);
-            at = at.saturating_sub(weigh(s));
-            here
-        });
-        let shape = left.swap_remove(i.unwrap_or(0));
+        let weight = |i: usize| ((warren.weight(&left[i].name) * 1000.0) as u64).max(1);
+        let i = weighed(rand, left.len(), weight)?;
+        let shape = left.swap_remove(i);
         for _ in 0..CASTS {
             if let Some(sequence) = cast(shape, ground, target, drawing, rand) {
                 return Some((shape.name.clone(), sequence));

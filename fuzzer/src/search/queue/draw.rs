@@ -4,7 +4,7 @@
 use super::{Entry, POOLS, Pick, Queue, TakenFrom, Why};
 use crate::search::energy;
 use crate::search::entry::Class;
-use crate::search::rand::{below, chance};
+use crate::search::rand::{below, chance, weighed};
 use crate::search::reach;
 use crate::search::score::{ScoreInput, score};
 use crate::search::strata::Stratum;
@@ -173,19 +173,14 @@ impl Queue {
         strata: [Weighed; Stratum::EACH.len()],
         rand: &mut impl Rand,
     ) -> Option<Found> {
-        let some = || {
-            let all = Stratum::EACH.into_iter().zip(strata);
-            all.filter(|(_, s)| s.weight > 0)
-        };
-        let mut at = match some().count() {
+        let all = Stratum::EACH.into_iter().zip(strata);
+        let some: Vec<(Stratum, Weighed)> = all.filter(|(_, s)| s.weight > 0).collect();
+        // Where there is no choice nothing is drawn.
+        let at = match some.len() {
             0 | 1 => 0,
-            _ => below(rand, some().map(|(_, s)| s.turns()).sum()),
+            n => weighed(rand, n, |i| some[i].1.turns())?,
         };
-        let (stratum, drawn) = some().find(|(_, s)| {
-            let here = at < s.turns();
-            at = at.saturating_sub(s.turns());
-            here
-        })?;
+        let (stratum, drawn) = *some.get(at)?;
         self.locate(pool, stratum, scores, below(rand, drawn.weight))
     }
 
