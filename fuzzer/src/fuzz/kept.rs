@@ -82,6 +82,7 @@ pub fn seed_of<'a>(record: &'a RunRecord, trace: &'a Trace, bounds: Bounds) -> O
     Some(Seed {
         trace,
         matched: record.matched.as_ref()?,
+        injected: &record.injected,
         exits: &record.exits,
         incarnations: &record.incarnations,
         bounds,

@@ -8,6 +8,7 @@
 use super::favour::Favour;
 use super::peers;
 use super::rand::{XoRand, below};
+use super::standing::Standing;
 use super::strata::{Bounds, Stratum};
 use super::symmetry;
 use super::warren::Parts;
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use warren_model::point::fault_id;
 use warren_model::{
-    At, ClusterShape, ClusterState, CrashStyle, CutHow, CutWay, CutWho, EventFlags, Exit, Fault,
-    FaultId, FaultKind, FaultSequence, Incarnation, Kind, Member, NodeName, Pattern, Phase, Place,
+    At, ClusterShape, CrashStyle, CutHow, CutWay, CutWho, EventFlags, Exit, Fault, FaultId,
+    FaultKind, FaultSequence, Incarnation, Injected, Kind, Member, NodeName, Pattern, Phase, Place,
     StackId, Trace, TraceEvent, Who,
 };
 
@@ -116,7 +117,9 @@ pub struct Seed<'a> {
     pub trace: &'a Trace,
     /// The faults as they really matched, nodes resolved.
     pub matched: &'a FaultSequence,
-    /// Processes that ended by themselves: dead from then on.
+    /// When those faults came.
+    pub injected: &'a [Injected],
+    /// Processes that ended by themselves: dead from then on, until a fault reboots their node.
     pub exits: &'a [Exit],
     /// Its processes: when each first served bounds the points of its start, see [`Points`].
     pub incarnations: &'a [Incarnation],
@@ -185,21 +188,6 @@ pub struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// The state of the cluster after a sequence with resolved nodes; `None` when a rule is broken or a name is open.
-    #[must_use]
-    pub fn state_after(&self, sequence: &FaultSequence) -> Option<ClusterState> {
-        sequence
-            .faults
-            .iter()
-            .try_fold(ClusterState::default(), |state, f| {
-                let executing = match &f.at {
-                    At::Exact(p) => Some(&p.node),
-                    At::Pattern(_) | At::AtOnce | At::Joined(_) | At::After(_) => None,
-                };
-                self.shape.apply(&state, executing, &f.fault).ok()
-            })
-    }
-
     /// The cut of a form at a message point of `s` with `d` at the other end; `None` where it means nothing here. `draw`
     /// decides splits and bridges.
     #[must_use]
@@ -264,7 +252,12 @@ impl Drawing<'_> {
     }
 }
 
-impl Seed<'_> {
+impl<'a> Seed<'a> {
+    /// The cluster behind the run's faults; `None` when they break a rule or a name is open.
+    pub(super) fn behind(&self, drawing: &Drawing<'_>) -> Option<Standing<'a>> {
+        Standing::behind(drawing.shape, self.matched, self.injected, self.exits)
+    }
+
     /// Events where children's faults may be: after the last fault done, phases start and test, not passed while a thread was
     /// held; with their index.
     pub fn later_points(&self, whole_start: bool) -> impl Iterator<Item = (u32, &TraceEvent)> {
@@ -279,15 +272,14 @@ impl Seed<'_> {
     #[must_use]
     pub fn classes(&self, drawing: &Drawing<'_>) -> SeedClasses {
         let mut classes = SeedClasses::new();
-        let Some(base) = drawing.state_after(self.matched) else {
+        let Some(base) = self.behind(drawing) else {
             return classes;
         };
         let mut legal = Legal::new(self, drawing, base.clone());
         let mut stopped: BTreeSet<(StackId, u8, Stratum)> = BTreeSet::new();
         let mut twins = Twins::new(self, drawing);
-        let reboots: Vec<u16> = base
-            .dead
-            .iter()
+        let reboots: BTreeSet<u16> = base
+            .ever_dead()
             .filter_map(|d| self.trace.nodes.iter().position(|n| n == d))
             .filter_map(|i| u16::try_from(i).ok())
             .collect();
@@ -335,7 +327,8 @@ impl Seed<'_> {
                     }
                 }
                 let place = (event.stack, event.role, stratum);
-                if base.cut.is_some() && !stopped.contains(&place) && offer(ChildFault::Stop) {
+                if base.state.cut.is_some() && !stopped.contains(&place) && offer(ChildFault::Stop)
+                {
                     stopped.insert(place);
                 }
             }
@@ -351,23 +344,16 @@ impl Seed<'_> {
         event: u32,
         fault: ChildFault,
     ) -> Option<FaultSequence> {
-        let state = self.state_at(drawing.state_after(self.matched)?, event);
         let e = self.trace.events.get(event as usize)?;
+        let mut at = self.behind(drawing)?;
+        at.advance(e.t_ns);
         let made = self.fault(drawing, event, e, fault)?;
         let executing = &self.trace.nodes[usize::from(e.node)];
-        drawing.shape.apply(&state, Some(executing), &made).ok()?;
+        drawing
+            .shape
+            .apply(&at.state, Some(executing), &made)
+            .ok()?;
         Some(self.matched.with(At::Exact(self.trace.point(e)), made))
-    }
-
-    /// `base` plus the processes that had ended by themselves when the event happened.
-    fn state_at(&self, mut base: ClusterState, event: u32) -> ClusterState {
-        let t = self.trace.events.get(event as usize).map_or(0, |e| e.t_ns);
-        for exit in self.exits.iter().filter(|x| x.t_ns <= t) {
-            if !base.dead.contains(&exit.node) {
-                base.dead.push(exit.node.clone());
-            }
-        }
-        base
     }
 
     /// The fault itself, nodes resolved.
@@ -409,32 +395,24 @@ impl Seed<'_> {
 struct Legal<'a> {
     seed: &'a Seed<'a>,
     drawing: &'a Drawing<'a>,
-    state: ClusterState,
-    /// Self-exits not yet counted, latest first.
-    exits: Vec<&'a Exit>,
+    at: Standing<'a>,
     known: HashMap<(u16, ChildFault, Option<u32>), bool>,
 }
 
 impl<'a> Legal<'a> {
-    fn new(seed: &'a Seed<'a>, drawing: &'a Drawing<'a>, state: ClusterState) -> Self {
-        let mut exits: Vec<&Exit> = seed.exits.iter().collect();
-        exits.sort_by_key(|x| std::cmp::Reverse(x.t_ns));
+    fn new(seed: &'a Seed<'a>, drawing: &'a Drawing<'a>, at: Standing<'a>) -> Self {
         Legal {
             seed,
             drawing,
-            state,
-            exits,
+            at,
             known: HashMap::new(),
         }
     }
 
     /// Counts the processes that had ended by themselves at this time.
     fn advance(&mut self, t_ns: u64) {
-        while let Some(exit) = self.exits.pop_if(|x| x.t_ns <= t_ns) {
-            if !self.state.dead.contains(&exit.node) {
-                self.state.dead.push(exit.node.clone());
-                self.known.clear();
-            }
+        if self.at.advance(t_ns) {
+            self.known.clear();
         }
     }
 
@@ -446,7 +424,7 @@ impl<'a> Legal<'a> {
             let executing = self.seed.trace.nodes.get(usize::from(event.node));
             self.drawing
                 .shape
-                .apply(&self.state, executing, &made)
+                .apply(&self.at.state, executing, &made)
                 .is_ok()
         };
         match fault {

@@ -25,6 +25,7 @@ pub mod score;
 pub mod shapes;
 #[cfg(test)]
 pub mod sim;
+pub mod standing;
 pub mod strata;
 pub mod swarm;
 pub mod symmetry;

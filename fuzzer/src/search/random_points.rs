@@ -62,13 +62,9 @@ pub fn draw(
 /// fault-free run a whole sequence. None where there is no room for one more.
 #[must_use]
 pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Option<FaultSequence> {
-    let mut state = drawing.state_after(seed.matched)?;
-    // Those that ended by themselves are dead, too; after the test, when nothing is drawn any more, they were not yet.
-    for exit in seed.exits.iter().filter(|e| e.phase <= Phase::Test) {
-        if !state.dead.contains(&exit.node) {
-            state.dead.push(exit.node.clone());
-        }
-    }
+    let mut at = seed.behind(drawing)?;
+    // Those that end by themselves later count as dead from the first point on: what is drawn may come after their end.
+    at.advance(u64::MAX);
     let cold = seed.matched.start == StartState::Cold;
     let points: Vec<&TraceEvent> = seed
         .later_points(drawing.whole_start)
@@ -85,7 +81,7 @@ pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Opt
         &mut sequence,
         seed.trace,
         &points,
-        state,
+        at.state,
         manner,
         drawing,
         rand,

@@ -1,12 +1,11 @@
 //! What a run's points belong to: starting, or after its last fault recovering, settling or settled. Pure; made once when a run is kept, because
 //! the history it needs is not stored, and asked whenever its children are enumerated.
 
+use super::standing::dead_in_the_end;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use warren_model::{
-    Fault, HistoryEvent, Incarnation, NodeName, Outcome, Phase, RunProduct, StartState, Who,
-};
+use warren_model::{HistoryEvent, Incarnation, NodeName, Outcome, Phase, RunProduct, StartState};
 
 /// How far the system had come after the last fault.
 #[derive(
@@ -85,7 +84,7 @@ impl Bounds {
             return Bounds::CALM;
         };
         let since = last.t_done;
-        let dead = dead(product);
+        let dead = dead_in_the_end(record);
         let alive = |n: &NodeName| !dead.contains(n);
         let mut asked: BTreeMap<u64, Option<&NodeName>> = BTreeMap::new();
         let mut first_ok: BTreeMap<Option<&NodeName>, u64> = BTreeMap::new();
@@ -139,33 +138,11 @@ impl Bounds {
     }
 }
 
-/// Who is dead after the faults and by its own end.
-fn dead(product: &RunProduct) -> BTreeSet<NodeName> {
-    let record = &product.record;
-    let mut dead = BTreeSet::new();
-    for i in &record.injected {
-        match &i.matched.fault {
-            Fault::Crash {
-                who: Who::Node(n), ..
-            } => {
-                dead.insert(n.clone());
-            }
-            Fault::Reboot { who: Who::Node(n) } => {
-                dead.remove(n);
-            }
-            _ => {}
-        }
-    }
-    let exits = record.exits.iter().filter(|x| x.phase <= Phase::Test);
-    dead.extend(exits.map(|x| x.node.clone()));
-    dead
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use warren_model::history::{OpDone, OpInvoke};
-    use warren_model::{At, FaultAt, Injected};
+    use warren_model::{At, Fault, FaultAt, Injected, Who};
 
     fn invoke(id: u64, server: &str, t_ns: u64) -> HistoryEvent {
         HistoryEvent::Invoke(OpInvoke {

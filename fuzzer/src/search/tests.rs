@@ -9,13 +9,14 @@ use super::queue::{Kept, MAX_TRIES, Queue, Why};
 use super::rand::XoRand;
 use super::shapes::Ground;
 use super::sim::Sim;
+use super::standing::Standing;
 use super::{Bounds, Favour, Oldest, Parts, peers, random, random_points};
 use crate::fuzz::FaultSet;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 use warren_model::{
-    At, ClusterShape, CutHow, EventFlags, Fault, FaultKind, FaultSequence, Phase, RunProduct,
-    StackId, StartState,
+    At, ClusterShape, CutHow, EventFlags, Fault, FaultKind, FaultSequence, Injected, Interval,
+    Phase, RunProduct, StackId, StartState,
 };
 
 fn drawing(shape: &ClusterShape, faults: FaultSet) -> Drawing<'_> {
@@ -35,6 +36,7 @@ fn seed(product: &RunProduct) -> Seed<'_> {
     Seed {
         trace: &product.trace,
         matched: product.record.matched.as_ref().unwrap(),
+        injected: &product.record.injected,
         exits: &product.record.exits,
         incarnations: &product.record.incarnations,
         bounds: Bounds::of(product),
@@ -52,6 +54,11 @@ fn cold(product: &RunProduct) -> Ground {
             product.trace.clone(),
         )
     }
+}
+
+/// Whether a sequence with resolved nodes keeps the rules.
+fn keeps_rules(d: &Drawing<'_>, sequence: &FaultSequence) -> bool {
+    Standing::behind(d.shape, sequence, &[], &[]).is_some()
 }
 
 fn set(text: &str) -> FaultSet {
@@ -207,8 +214,37 @@ fn a_process_that_ended_by_itself_is_dead_from_then_on() {
         role: None,
     });
     let children = all(&seed(&root).classes(&d));
+    let (before, after): (Vec<_>, Vec<_>) =
+        children.iter().partition(|(i, _)| (*i as usize) < middle);
+    // Nobody else may die beside it, and from then on it can be brought back.
+    let all_are = |of: &[&(u32, ChildFault)], kind| of.iter().all(|(_, f)| *f == kind);
+    assert!(!before.is_empty() && all_are(&before, ChildFault::Crash));
+    assert!(!after.is_empty() && all_are(&after, ChildFault::Reboot(2)));
+    let child = seed(&root).child(&d, after[0].0, ChildFault::Reboot(2));
+    let child = child.expect("the class offers it");
+
+    // A run that did so is a seed run as any other: with the node back, one may die again.
+    let at = &root.trace.events[after[0].0 as usize];
+    let reboot = Injected {
+        index: 0,
+        matched: child.faults[0].clone(),
+        event: Some(after[0].0 as usize),
+        t_reached: at.t_ns,
+        t_done: at.t_ns,
+        late: false,
+        drift: None,
+        kill: None,
+    };
+    let done = at.t_ns;
+    root.record.injected = vec![reboot];
+    root.record.matched = Some(child);
+    for e in root.trace.events.iter_mut().filter(|e| e.t_ns > done) {
+        e.interval = Interval::new(Phase::Test, 1);
+    }
+    let children = all(&seed(&root).classes(&d));
     assert!(!children.is_empty());
-    assert!(children.iter().all(|(i, _)| (*i as usize) < middle));
+    assert!(children.iter().all(|(_, f)| *f == ChildFault::Crash));
+    assert!(random_points::tail(&seed(&root), &d, &mut XoRand::new(1)).is_some());
 }
 
 /// Walks down a random line of children and checks each against the constraints from scratch.
@@ -235,7 +271,7 @@ fn lineage(nodes: usize, max_dead: usize, choices: &[u16]) -> Result<(), TestCas
             "class offers {fault:?} at {event}, child refuses"
         );
         sequence = child.unwrap();
-        prop_assert!(d.state_after(&sequence).is_some());
+        prop_assert!(keeps_rules(&d, &sequence));
         prop_assert!(sequence.faults.len() <= sim.max_faults);
         if let Fault::PartitionStart { who, .. } = &sequence.faults.last().unwrap().fault {
             let sides = shape.sides(who).unwrap();
@@ -278,7 +314,7 @@ proptest! {
         let mut rand = XoRand::new(salt);
         let s = random::draw(mean, "sim", StartState::Cold, &d, &mut rand);
         prop_assert!((1..=sim.max_faults).contains(&s.faults.len()));
-        prop_assert!(d.state_after(&s).is_some(), "{s:?}");
+        prop_assert!(keeps_rules(&d, &s), "{s:?}");
         let mut sum = 0;
         for f in &s.faults {
             let At::After(ms) = f.at else { panic!("{f:?}") };

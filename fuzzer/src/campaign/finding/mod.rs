@@ -293,6 +293,7 @@ mod tests {
         let s = Seed {
             trace: &root.trace,
             matched: root.record.matched.as_ref().unwrap(),
+            injected: &[],
             exits: &[],
             incarnations: &[],
             bounds: crate::search::Bounds::CALM,

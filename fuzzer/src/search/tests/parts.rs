@@ -267,6 +267,6 @@ proptest! {
         prop_assert!(!s.to_text().contains('$'), "{}", s.to_text());
         // What the run makes of it is a seed run like any other.
         let run = sim.run(&s);
-        prop_assert!(d.state_after(run.record.matched.as_ref().unwrap()).is_some());
+        prop_assert!(keeps_rules(&d, run.record.matched.as_ref().unwrap()));
     }
 }

@@ -33,7 +33,7 @@ proptest! {
             prop_assert!(s.faults.len() <= shape.max_faults);
             let run = sim.run(&s);
             let matched = run.record.matched.as_ref().unwrap();
-            prop_assert!(d.state_after(matched).is_some(), "{}: {}", op, s.to_text());
+            prop_assert!(keeps_rules(&d, matched), "{}: {}", op, s.to_text());
         }
     }
 }
@@ -61,7 +61,7 @@ proptest! {
             prop_assert!(s.faults.len() <= shape.max_faults);
             run = sim.run(&s);
             let matched = run.record.matched.as_ref().unwrap();
-            prop_assert!(d.state_after(matched).is_some(), "{}", s.to_text());
+            prop_assert!(keeps_rules(&d, matched), "{}", s.to_text());
         }
     }
 }
