@@ -248,17 +248,25 @@ impl Session {
         state: &mut State,
         drawing: &Drawing<'_>,
     ) -> Result<Option<Job>, FuzzError> {
-        let (Some(stored), Some(other)) = (self.draw_kept(state)?, self.draw_kept(state)?) else {
+        let lineage = self.draw_lineage(state);
+        let Some(stored) = self.draw_kept(state, lineage)? else {
             return Ok(None);
         };
         let id = stored.id;
-        let (Some(parent), other) = (parent_of(&stored), parent_of(&other)) else {
+        let Some(parent) = parent_of(&stored) else {
             return Ok(None);
         };
         let mut ops = Op::ALL.to_vec();
         while !ops.is_empty() {
             let i = below(state.rand_mut(), ops.len() as u64) as usize;
             let op = ops.swap_remove(i);
+            // What a splice goes on with began as its own beginning did.
+            let start = parent.start();
+            let other = match op {
+                Op::Splice => self.draw_kept(state, |s| s == start)?,
+                _ => None,
+            };
+            let other = other.as_ref().and_then(parent_of);
             let mut sequence = FaultSequence::empty(&self.options.target);
             let mut operator = Operator {
                 op,
@@ -286,7 +294,10 @@ impl Session {
     fn tail(&mut self, state: &mut State, drawing: &Drawing<'_>) -> Result<Option<Job>, FuzzError> {
         let kept = match chance(state.rand_mut(), WHOLE) {
             true => None,
-            false => self.draw_kept(state)?,
+            false => {
+                let lineage = self.draw_lineage(state);
+                self.draw_kept(state, lineage)?
+            }
         };
         let stored = match kept {
             Some(stored) => stored,
@@ -309,37 +320,47 @@ impl Session {
         Ok(self.drawn(sequence, origin, why, &stored.trace, drawing))
     }
 
-    /// A kept run that started as the share of cold starts has it, as far as one is met soon, and that has the energy, as far as one such
-    /// is; none when only the roots are there.
-    fn draw_kept(&mut self, state: &mut State) -> Result<Option<StoredRun>, FuzzError> {
+    /// From which starts the parent of a turn may be: cold ones or the others, as the share of cold starts has it.
+    fn draw_lineage(&self, state: &mut State) -> impl Fn(StartState) -> bool + use<> {
+        // Without snapshots there is one lineage.
+        let snapshots = self.learnt.snapshots() > 0;
+        let cold = snapshots.then(|| chance(state.rand_mut(), self.cold_share()));
+        move |start| cold.is_none_or(|cold| cold == (start == StartState::Cold))
+    }
+
+    /// A kept run whose start fits, as far as one is met soon, and that has the energy, as far as one such is; none when only the roots are
+    /// there.
+    fn draw_kept(
+        &mut self,
+        state: &mut State,
+        fits: impl Fn(StartState) -> bool,
+    ) -> Result<Option<StoredRun>, FuzzError> {
         let roots = self.learnt.roots.len() as u64;
         let kept = (state.corpus().count() as u64).saturating_sub(roots);
         if kept == 0 {
             return Ok(None);
         }
-        // Without snapshots there is one lineage.
-        let cold = (roots > 1).then(|| chance(state.rand_mut(), self.cold_share()));
         let at = energy::draw_parent(state, kept, KEPT_TRIES, |state, at| {
             let id = self.learnt.nth_kept(at);
-            match cold {
-                Some(cold) if self.starts_cold(id)? != cold => Ok::<_, FuzzError>(None),
-                _ => Ok(Some(state.metadata::<Queue>()?.sharing(id))),
+            match fits(self.start_of(id)?) {
+                false => Ok::<_, FuzzError>(None),
+                true => Ok(Some(state.metadata::<Queue>()?.sharing(id))),
             }
         })?;
         let id = self.learnt.nth_kept(at);
         StoredRun::read(&self.folder.runs(), id).map(Some)
     }
 
-    /// Whether a kept run started cold; its file is read once.
-    fn starts_cold(&mut self, id: u64) -> Result<bool, FuzzError> {
-        if let Some(cold) = self.lineage.get(&id) {
-            return Ok(*cold);
+    /// How a kept run started; its file is read once.
+    fn start_of(&mut self, id: u64) -> Result<StartState, FuzzError> {
+        if let Some(start) = self.starts.get(&id) {
+            return Ok(*start);
         }
         let stored = StoredRun::read(&self.folder.runs(), id)?;
         let matched = stored.record.matched.as_ref();
-        let cold = matched.is_none_or(|m| m.start == StartState::Cold);
-        self.lineage.insert(id, cold);
-        Ok(cold)
+        let start = matched.map_or(StartState::Cold, |m| m.start);
+        self.starts.insert(id, start);
+        Ok(start)
     }
 
     /// The job of a sequence that no class stands for; none when it was tested.
@@ -383,8 +404,7 @@ fn twin(sequence: &FaultSequence, drawing: &Drawing<'_>) -> Option<u64> {
 }
 
 fn parent_of(stored: &StoredRun) -> Option<Parent<'_>> {
-    let seed = seed_of(&stored.record, &stored.trace, stored.bounds)?;
-    Parent::new(seed, &stored.record.injected)
+    Parent::new(seed_of(&stored.record, &stored.trace, stored.bounds)?)
 }
 
 /// Why this child, and where its run begins.

@@ -100,10 +100,11 @@ pub fn test_stacks(trace: &Trace) -> BTreeSet<StackId> {
         .collect()
 }
 
-/// The stacks that are no recovery for a child of this job's seed run: those of its seed run; of the fault-free run: of all
-/// learning runs.
+/// The stacks that are no recovery for what follows from this job's seed run: those of its seed run; of a fault-free run: of all
+/// learning runs, as one alone does not show all that comes without faults.
 pub fn parent_stacks(session: &Session, job: &Job) -> Result<BTreeSet<StackId>, FuzzError> {
-    match job.seed_run() {
+    let fault_free = |seed: &u64| session.learnt.roots.iter().any(|r| r.run == *seed);
+    match job.seed_run().filter(|seed| !fault_free(seed)) {
         Some(seed) if job.sequence.faults.len() > 1 => {
             let parent = StoredRun::read(&session.folder.runs(), seed)?;
             Ok(test_stacks(&parent.trace))

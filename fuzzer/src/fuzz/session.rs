@@ -58,8 +58,8 @@ pub struct Session {
     pub root_test_ms: u64,
     /// What shapes are cast on and `random-points` draws from, by the id of the root that was read for it.
     pub grounds: BTreeMap<u64, Rc<Ground>>,
-    /// Whether a kept run began cold, of those that were looked at.
-    pub lineage: BTreeMap<u64, bool>,
+    /// How a kept run began, of those that were looked at.
+    pub starts: BTreeMap<u64, warren_model::StartState>,
     /// Given by `-i`.
     pub seeds: Seeds,
     /// Hashes of the sequences tested: two seed runs may have a child in common.
@@ -143,7 +143,7 @@ impl Session {
             fault_free_stacks: BTreeSet::new(),
             root_test_ms: 0,
             grounds: BTreeMap::new(),
-            lineage: BTreeMap::new(),
+            starts: BTreeMap::new(),
             seeds,
             tested: BTreeSet::new(),
             max_classes,

@@ -65,7 +65,8 @@ pub fn generalise(matched: &FaultSequence, injected: &[Injected], trace: &Trace)
 }
 
 /// The widest pattern that finds exactly this event; none when there is none.
-fn pattern(point: &IoPoint, event: usize, trace: &Trace) -> Option<Pattern> {
+#[must_use]
+pub fn pattern(point: &IoPoint, event: usize, trace: &Trace) -> Option<Pattern> {
     let e = trace.events.get(event)?;
     let frames: Vec<String> = trace
         .stacks
@@ -165,16 +166,32 @@ pub fn resolve(p: &Pattern, interval: u32, trace: &Trace) -> Option<usize> {
             continue;
         }
         let count = arrivals.get_mut(usize::from(e.node))?;
-        *count = if e.flags.has(EventFlags::BACKGROUND) {
-            (*count + 1).max(e.n)
-        } else {
-            *count + 1
-        };
+        *count = with_one_more(*count, e);
         if *count == p.n {
             return Some(i);
         }
     }
     None
+}
+
+/// An arrival more. Of background stacks the trace has only some, with the agent's own number.
+fn with_one_more(count: u32, e: &TraceEvent) -> u32 {
+    if e.flags.has(EventFlags::BACKGROUND) {
+        (count + 1).max(e.n)
+    } else {
+        count + 1
+    }
+}
+
+/// How many arrivals of the pattern are among these events, of one node and interval.
+#[must_use]
+pub fn arrivals<'a>(
+    p: &Pattern,
+    events: impl Iterator<Item = &'a TraceEvent>,
+    trace: &Trace,
+) -> u32 {
+    let fitting = events.filter(|e| fits(p, e, trace));
+    fitting.fold(0, with_one_more)
 }
 
 /// The text of `patterns.toml`.
