@@ -52,6 +52,26 @@ public class Puppet {
         }
     }
 
+    /** A thread with an own mind, like ZooKeeper's QuorumPeer: its id is a server's number. */
+    static final class Peer extends Thread {
+        static volatile int interrupts;
+
+        Peer(Runnable work, String name) {
+            super(work, name);
+        }
+
+        @Override
+        public long getId() {
+            return 1;
+        }
+
+        @Override
+        public void interrupt() {
+            interrupts++;
+            super.interrupt();
+        }
+    }
+
     static final class Message {
         @Override
         public String toString() {
@@ -91,6 +111,7 @@ public class Puppet {
             case "lead": asLeader(); return "led";
             case "follow": asFollower(); return "followed";
             case "ping": return "pong";
+            case "interrupts": return "interrupts " + Peer.interrupts;
             case "connect":
                 socket = new Socket(server.getInetAddress(), server.getLocalPort());
                 accepted = server.accept();
@@ -116,7 +137,7 @@ public class Puppet {
                 System.out.println("interrupted");
                 continue;
             }
-            Thread t = new Thread(() -> {
+            Thread t = new Peer(() -> {
                 String answer;
                 try {
                     answer = run(command);

@@ -46,9 +46,13 @@ class HoldTest {
             assertEquals("pong", child.ask("ping"), "an interrupt does not end a hold");
             slot.release(0, 0);
             assertEquals("written with interrupt", child.line(), "the interrupt is there again");
+            assertEquals("interrupts 1", child.ask("interrupts"), "and the thread's own interrupt() was not called for it");
             List<Slot.Event> writes = slot.events().stream().filter(e -> e.interval() == 1 << 16).toList();
             assertEquals(List.of(0, 2, 1), writes.stream().map(Slot.Event::flags).toList(), "plain, matched, during");
             assertEquals(slot.events().indexOf(writes.get(1)) + 1, slot.header(Slot.HELD_EVENT));
+            assertEquals(3, writes.stream().map(Slot.Event::thread).distinct().count(), "whatever they answer to getId()");
+            assertEquals(slot.header(Slot.HELD_THREAD), writes.get(1).thread());
+            assertTrue(writes.get(1).thread() < 1000, "and it is the id of the JVM's own: small, and that of a thread dump");
         }
     }
 

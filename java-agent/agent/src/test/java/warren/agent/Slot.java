@@ -26,15 +26,15 @@ import java.util.function.BooleanSupplier;
  */
 final class Slot implements AutoCloseable {
     static final int CAP_WORD = 3, INCARNATION = 9, AGENT_STATE = 10, EVENTS_NEXT = 12, EVENTS_DROPPED = 13, UNBOUND = 16;
-    static final int HELD_INDEX = 17, HELD_EVENT = 20, HELD_N = 28, BYTES_SENT = 21, BYTES_RECEIVED = 22, CLASSES = 23, FAILURES = 24;
-    static final int ROLE = 25, ERRORS = 26;
+    static final int HELD_INDEX = 17, HELD_THREAD = 18, HELD_EVENT = 20, HELD_N = 28, BYTES_SENT = 21, BYTES_RECEIVED = 22;
+    static final int CLASSES = 23, FAILURES = 24, ROLE = 25, ERRORS = 26;
     private static final String[] KINDS = {
         "?", "create", "write", "force", "truncate", "rename", "delete", "send", "receive", "msg-send", "msg-receive"
     };
     private static final int INTERN = 1 << 20;
 
     record Event(long stack, int interval, int n, String kind, String place, int phase, int role, int flags, int incarnation,
-            String peer, String detail, long bytes, List<String> frames) {
+            int thread, String peer, String detail, long bytes, List<String> frames) {
         String method() {
             String top = frames.get(0);
             return top.substring(top.lastIndexOf('.') + 1, top.indexOf(':'));
@@ -182,7 +182,7 @@ final class Slot implements AutoCloseable {
             long ids = page.getLong(at + 40);
             events.add(new Event(stack, (int) (occurrence >>> 32), (int) occurrence, KINDS[page.get(at + 32)],
                     page.get(at + 33) == 1 ? "before" : "after", page.get(at + 34), page.get(at + 35), page.get(at + 36),
-                    page.get(at + 37), texts.getOrDefault((int) ids, ""), texts.getOrDefault((int) (ids >>> 32), ""),
+                    page.get(at + 37), page.getShort(at + 38) & 0xffff, texts.getOrDefault((int) ids, ""), texts.getOrDefault((int) (ids >>> 32), ""),
                     page.getLong(at + 48), List.of(stacks.get(stack).split("\n"))));
         }
         return events;

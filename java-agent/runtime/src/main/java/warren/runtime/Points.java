@@ -25,6 +25,7 @@ final class Points {
 
     /** Starts (or, in tests, stops) making points. */
     static void enable(boolean value) {
+        Threads.start();
         on = value;
     }
 
@@ -67,7 +68,7 @@ final class Points {
             }
         }
         long what = kind | place << 8 | phase << 16 | (long) nodeRole << 24 | (long) (Link.incarnation & 255) << 40
-                | (Thread.currentThread().getId() & 0xffff) << 48;
+                | (Threads.id(Thread.currentThread()) & 0xffff) << 48;
         int action = won ? Kinds.GO_ON : Net.cut(peerIp, throwable, skippable);
         int event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
         if (won) {
@@ -143,12 +144,12 @@ final class Points {
     private static int hold(int index, long n, long time, int event) {
         Mem node = Link.node;
         Thread me = Thread.currentThread();
-        node.put(Link.HELD_THREAD, me.getId());
+        node.put(Link.HELD_THREAD, Threads.id(me));
         node.put(Link.HELD_TIME, time);
         node.put(Link.HELD_EVENT, event + 1);
         node.put(Link.HELD_N, n);
         node.put(Link.HELD_INDEX, index + 1);
-        if (me.getClass().getName().equals("java.lang.VirtualThread")) {
+        if (Threads.virtual(me)) {
             node.put(Link.VIRTUAL_HELD, 1);
         }
         boolean interrupted = false;
@@ -159,7 +160,7 @@ final class Points {
             release = Link.run.get(Link.RELEASE);
         }
         if (interrupted) {
-            me.interrupt();
+            Threads.interrupt(me);
         }
         return (release & 0xffff_ffffL) == index + 1 ? (int) (release >>> 32) : Kinds.GO_ON;
     }
@@ -186,7 +187,7 @@ final class Points {
             LockSupport.parkNanos(STALL_PARK_NS);
         }
         if (interrupted) {
-            Thread.currentThread().interrupt();
+            Threads.interrupt(Thread.currentThread());
         }
     }
 }

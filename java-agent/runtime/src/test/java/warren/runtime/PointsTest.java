@@ -222,6 +222,32 @@ class PointsTest {
         Guard.exit(mine);
     }
 
+    /** ZooKeeper's QuorumPeer answers getId() with its server's number, which is another thread's id. */
+    @Test
+    void theGuardDoesNotAskAThreadForItsId() throws Exception {
+        int mine = Guard.enter();
+        for (long said : new long[] {Thread.currentThread().getId(), 0}) {
+            List<Boolean> entered = new ArrayList<>();
+            Thread t = new Thread(() -> {
+                int ticket = Guard.enter();
+                entered.add(ticket >= 0);
+                entered.add(Guard.enter() >= 0);
+                if (ticket >= 0) {
+                    Guard.exit(ticket);
+                }
+            }) {
+                @Override
+                public long getId() {
+                    return said;
+                }
+            };
+            t.start();
+            t.join();
+            assertEquals(List.of(true, false), entered, "once, with the id " + said);
+        }
+        Guard.exit(mine);
+    }
+
     @Test
     void aHalfWrittenPlanIsNotTaken() {
         Link.node.put(Link.PLAN_COUNT, 1);
