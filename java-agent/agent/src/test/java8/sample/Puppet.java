@@ -10,6 +10,7 @@ import java.net.Socket;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 
 /** A target driven by lines on its input: each command runs on a thread of its own name, so that one can be held. */
 public class Puppet {
@@ -19,6 +20,7 @@ public class Puppet {
     static Socket accepted;
     static ServerSocket server;
     static int delivered;
+    static final Handler<String> ANSWERS = new Answers();
 
     /** What the dictionary hooks. */
     static final class Wire {
@@ -49,6 +51,25 @@ public class Puppet {
             into = null; // the argument's variable is used again: nothing may be passed for it at the exit
             long reused = 5;
             return "answer" + reused + (into == null ? "" : into.length);
+        }
+    }
+
+    interface Handler<T> {
+        void onNext(T message);
+    }
+
+    /** A handler with all that is none: the compiler's bridge for onNext(Object) and body of a lambda, and a helper. */
+    static final class Answers implements Handler<String> {
+        String last;
+
+        @Override
+        public void onNext(String message) {
+            Supplier<String> said = () -> convert(message);
+            last = said.get();
+        }
+
+        private static String convert(String message) {
+            return message + "!";
         }
     }
 
@@ -120,6 +141,7 @@ public class Puppet {
             case "msg": new Wire(socket).send(new Message()); return "delivered " + delivered;
             case "flush": new Wire(socket).flush("abc"); return "flushed";
             case "reply": return new Wire(socket).reply().get();
+            case "answer": ANSWERS.onNext("yes"); return "answered";
             case "receive": return new Wire(socket).receive(new byte[1]);
             default: return "unknown command";
         }

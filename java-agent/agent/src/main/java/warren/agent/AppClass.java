@@ -149,7 +149,7 @@ final class AppClass {
             MethodVisitor out = mv;
             List<Hook> mine = null;
             for (int i = 0; i < hooks.length; i++) {
-                if (Glob.matches(hooks[i].methodGlob, name) && !name.equals("<clinit>") && !name.equals("<init>")) {
+                if (hooks[i].takes(name, access)) {
                     mine = mine == null ? new ArrayList<Hook>() : mine;
                     mine.add(hooks[i]);
                     found[i] = true;

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.io.TempDir;
@@ -280,6 +281,23 @@ class HoldTest {
             assertEquals("yes", child.ask("reply"));
             assertEquals(List.of("msg-receive after yes"), slot.events("reply").stream().map(Object::toString).toList());
             assertEquals(1, slot.header(Slot.ERRORS));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("javas")
+    void aMessageIsOnePointWhateverTheCompilerAdds(String java, @TempDir Path dir) throws Exception {
+        for (String method : List.of("onNext", "*", "o*t")) {
+            Path mine = Files.createDirectories(dir.resolve("m" + method.length()));
+            try (Slot slot = new Slot(mine, "hook sample.Puppet$Answers." + method + " kind=msg-receive place=before message=arg0")) {
+                Slot.Child child = puppet(java, slot);
+                assertEquals("answered", child.ask("answer"));
+                assertEquals("answered", child.ask("answer"));
+                List<Slot.Event> got = slot.events().stream().filter(e -> e.kind().equals("msg-receive")).toList();
+                assertEquals(List.of("onNext 1 yes", "onNext 2 yes"),
+                        got.stream().map(e -> e.method() + " " + e.n() + " " + e.detail()).toList(), method);
+                assertEquals(List.of(), slot.warnings());
+            }
         }
     }
 

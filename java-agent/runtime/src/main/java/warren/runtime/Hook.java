@@ -1,12 +1,17 @@
 package warren.runtime;
 
 import java.io.IOException;
+import java.lang.reflect.Modifier;
 
 /**
  * One dictionary hook: a method that sends or receives a whole message, or writes a record of a store (a `hook` line of agent.conf). Made by {@link Conf}; the
  * transformer asks it where to insert calls, {@link Dict} what to record there.
  */
 public final class Hook {
+    private static final int BRIDGE = 0x40;
+    private static final int SYNTHETIC = 0x1000;
+    private static final String LAMBDA = "lambda$";
+
     /** Stands in the changed class; stable for the same line, so offline jars fit any later run. */
     public final int id;
     public final String line;
@@ -19,6 +24,10 @@ public final class Hook {
     public final boolean skippable;
     public final Expr message;
     public final Expr peer;
+    /** Its method part takes several: then only what a class offers to others. */
+    private final boolean several;
+    /** Its method part begins with {@code lambda$}: it means bodies of lambdas, which no other takes. */
+    private final boolean lambdas;
 
     private Hook(String line, String method, int kind, boolean before, boolean after, boolean skippable, Expr message, Expr peer) {
         this.line = line;
@@ -26,6 +35,8 @@ public final class Hook {
         int dot = method.lastIndexOf('.');
         this.classGlob = method.substring(0, dot);
         this.methodGlob = method.substring(dot + 1);
+        this.several = methodGlob.indexOf('*') >= 0;
+        this.lambdas = methodGlob.startsWith(LAMBDA);
         this.kind = kind;
         this.before = before;
         this.after = after;
@@ -120,6 +131,29 @@ public final class Hook {
             words.add(word.toString());
         }
         return words.toArray(new String[0]);
+    }
+
+    /**
+     * True if a method of a class that fits is hooked. None that the compiler made: a bridge only calls the method that was written, and
+     * the message would count twice. With a {@code *} no private one either: what helps a handler handles no message. One that is named
+     * in full is meant, private or not.
+     *
+     * @param access of the class file
+     */
+    public boolean takes(String name, int access) {
+        boolean made = (access & BRIDGE) != 0 || (access & SYNTHETIC) != 0 && !lambdas;
+        boolean hidden = several && !lambdas && (access & Modifier.PRIVATE) != 0;
+        return !made && !hidden && byName(name) && Glob.matches(methodGlob, name);
+    }
+
+    /** True if a frame, {@code class.method}, is one of a hooked method as far as names tell. */
+    boolean covers(String frame) {
+        return Glob.matches(method, frame) && byName(frame.substring(frame.lastIndexOf('.') + 1));
+    }
+
+    /** Constructors and initialisers are never hooked, the bodies of lambdas only where they are meant. */
+    private boolean byName(String name) {
+        return !name.startsWith("<") && !name.startsWith("access$") && (lambdas || !name.startsWith(LAMBDA));
     }
 
     /** Highest argument index its expressions use, or -1. */

@@ -73,7 +73,7 @@ final class Stacks {
                 }
             }
             for (Hook hook : conf.hooks) {
-                if (Glob.matches(hook.method, frame)) {
+                if (hook.covers(frame)) {
                     send |= hook.kind == Kinds.MSG_SEND;
                     receive |= hook.kind == Kinds.MSG_RECEIVE;
                 }

@@ -134,6 +134,23 @@ class PureTest {
         assertTrue(own.point && !own.inMessageSend && !own.inMessageReceive, "a record is no message: the bytes below are points");
     }
 
+    /** What a hook takes, and which frames are of it. */
+    @Test
+    void hookedMethods() throws Exception {
+        int plain = 1, hidden = 2, bridge = 0x1041, synthetic = 0x100a;
+        Hook one = Hook.parse("org.x.P.on kind=msg-receive");
+        assertTrue(one.takes("on", plain) && one.takes("on", hidden) && !one.takes("on", bridge) && !one.takes("off", plain));
+        Hook all = Hook.parse("org.x.P.* kind=msg-receive");
+        assertTrue(all.takes("on", plain) && all.takes("on", 4) && all.takes("on", 0));
+        assertFalse(all.takes("on", hidden) || all.takes("on", bridge) || all.takes("lambda$on$0", synthetic)
+                || all.takes("access$000", 0x1008) || all.takes("<init>", plain) || all.takes("<clinit>", 8));
+        assertTrue(all.covers("org.x.P.on") && !all.covers("org.x.P.<init>") && !all.covers("org.x.P.lambda$on")
+                && !all.covers("org.x.P.access$000") && !all.covers("org.x.Q.on"));
+        Hook lambda = Hook.parse("org.x.P.lambda$on* kind=msg-receive");
+        assertTrue(lambda.takes("lambda$on$0", synthetic) && !lambda.takes("lambda$off$0", synthetic) && !lambda.takes("on", plain));
+        assertTrue(lambda.covers("org.x.P.lambda$on"));
+    }
+
     private static String[] raw(String... frames) {
         String[] out = new String[frames.length * 3];
         for (int i = 0; i < frames.length; i++) {
