@@ -10,6 +10,7 @@ import java.net.Socket;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 
 /** A target driven by lines on its input: each command runs on a thread of its own name, so that one can be held. */
@@ -117,6 +118,14 @@ public class Puppet {
         file.write(2);
     }
 
+    /** Writes, then waits to be woken; it may have been meanwhile. */
+    static String park() throws IOException {
+        file.write(3);
+        long began = System.nanoTime();
+        LockSupport.parkNanos(10_000_000_000L);
+        return System.nanoTime() - began < 5_000_000_000L ? "woken" : "waited";
+    }
+
     static void asLeader() throws IOException {
         write();
     }
@@ -131,6 +140,7 @@ public class Puppet {
             case "rare": rare(); return "written";
             case "lead": asLeader(); return "led";
             case "follow": asFollower(); return "followed";
+            case "park": return park();
             case "ping": return "pong";
             case "interrupts": return "interrupts " + Peer.interrupts;
             case "connect":
@@ -154,6 +164,11 @@ public class Puppet {
         System.out.println("ready");
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String command = line;
+            if (command.startsWith("unpark ")) {
+                LockSupport.unpark(THREADS.get(command.substring(7)));
+                System.out.println("unparked");
+                continue;
+            }
             if (command.startsWith("interrupt ")) {
                 THREADS.get(command.substring(10)).interrupt();
                 System.out.println("interrupted");

@@ -74,6 +74,22 @@ class HoldTest {
 
     @ParameterizedTest
     @MethodSource("javas")
+    void whoIsWokenWhileHeldDoesNotSleepAfterwards(String java, @TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, "include sample.**")) {
+            Slot.Child child = puppet(java, slot);
+            slot.state(TEST, 0);
+            slot.plan(0, 0, WRITE, BEFORE, 1, TEST, 0, "*.Puppet.park");
+            child.tell("park");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
+            assertEquals("unparked", child.ask("unpark park"));
+            Thread.sleep(50);
+            slot.release(0, 0);
+            assertEquals("woken", child.line(), "the permit is the target's, not our waiting's");
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("javas")
     void anExactPointIsHeldAtItsOccurrenceAndInTheNextInterval(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**")) {
             Slot.Child child = puppet(java, slot);

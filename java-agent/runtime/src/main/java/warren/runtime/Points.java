@@ -137,7 +137,7 @@ final class Points {
 
     /**
      * Waits until the fault is released or the process dies under us. An interrupt does not end it: the flag is cleared, so that park
-     * parks, and set again on leaving.
+     * parks, and set again on leaving ({@link #giveBack}).
      *
      * @return what the release says to do here
      */
@@ -159,9 +159,7 @@ final class Points {
             LockSupport.parkNanos(PARK_NS);
             release = Link.run.get(Link.RELEASE);
         }
-        if (interrupted) {
-            Threads.interrupt(me);
-        }
+        giveBack(me, interrupted);
         return (release & 0xffff_ffffL) == index + 1 ? (int) (release >>> 32) : Kinds.GO_ON;
     }
 
@@ -176,6 +174,7 @@ final class Points {
         long length = (how & 0xffff_ffffL) * 1_000_000;
         boolean untilNext = (how >>> 32 & 1) != 0;
         long since = System.nanoTime();
+        boolean parked = false;
         boolean interrupted = false;
         while (System.nanoTime() - since < length) {
             long state = Link.run.get(Link.STATE);
@@ -185,9 +184,22 @@ final class Points {
             }
             interrupted |= Thread.interrupted();
             LockSupport.parkNanos(STALL_PARK_NS);
+            parked = true;
         }
+        if (parked) {
+            giveBack(Thread.currentThread(), interrupted);
+        }
+    }
+
+    /**
+     * What our waiting took from the thread. Whether it took a permit to park cannot be told (park says not why it returned), so there
+     * is one in any case: one too many is a park of the target's that returns for no reason, which every caller must expect; one too few
+     * is a thread that is never woken.
+     */
+    private static void giveBack(Thread me, boolean interrupted) {
         if (interrupted) {
-            Threads.interrupt(Thread.currentThread());
+            Threads.interrupt(me);
         }
+        LockSupport.unpark(me);
     }
 }
