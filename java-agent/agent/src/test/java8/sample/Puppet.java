@@ -35,6 +35,11 @@ public class Puppet {
             delivered++;
         }
 
+        boolean offer(Message m) {
+            delivered++;
+            return true;
+        }
+
         void flush(String text) throws IOException {
             to.getOutputStream().write(text.getBytes());
         }
@@ -149,6 +154,7 @@ public class Puppet {
                 return "connected";
             case "send": socket.getOutputStream().write(1); return "sent";
             case "msg": new Wire(socket).send(new Message()); return "delivered " + delivered;
+            case "offer": return new Wire(socket).offer(new Message()) + " " + delivered;
             case "flush": new Wire(socket).flush("abc"); return "flushed";
             case "reply": return new Wire(socket).reply().get();
             case "answer": ANSWERS.onNext("yes"); return "answered";

@@ -11,6 +11,7 @@ import org.objectweb.asm.ClassWriter;
 import org.objectweb.asm.MethodTooLargeException;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
+import org.objectweb.asm.Type;
 import warren.runtime.Conf;
 import warren.runtime.Glob;
 import warren.runtime.Hook;
@@ -26,6 +27,8 @@ final class AppClass {
     byte[] bytes;
     boolean covered;
     boolean failed;
+    /** What is wrong with a dictionary hook that names a method of it, and cannot do what it says; else null. Also a warning. */
+    String refused;
     final List<String> warnings = new ArrayList<>();
 
     private AppClass() {}
@@ -106,12 +109,18 @@ final class AppClass {
         ClassWriter writer = new ClassWriter(reader, 0);
         Visitor visitor = new Visitor(writer, hash(original), included, hooks, leftAlone, exact);
         reader.accept(visitor, 0);
+        byte[] bytes = writer.toByteArray();
         for (int i = 0; i < hooks.length; i++) {
             if (!visitor.found[i] && hooks[i].classGlob.indexOf('*') < 0) {
                 result.warnings.add("dictionary hook " + hooks[i].method + " matched no method of its class");
             }
+            if (visitor.found[i] && hooks[i].skippable && hooks[i].named() && !visitor.skips[i]) {
+                result.refused = "dictionary hook " + hooks[i].method
+                        + " is skippable, but the method returns a value, which cannot be made up: write skippable = false";
+                result.warnings.add(result.refused);
+            }
         }
-        return writer.toByteArray();
+        return bytes;
     }
 
     private static final class Visitor extends ClassVisitor {
@@ -119,6 +128,7 @@ final class AppClass {
         private final boolean included;
         private final Hook[] hooks;
         private final boolean[] found;
+        private final boolean[] skips;
         private final Set<String> leftAlone;
         private final ProbeTable.OfClass exact;
         private boolean frames;
@@ -129,6 +139,7 @@ final class AppClass {
             this.included = included;
             this.hooks = hooks;
             this.found = new boolean[hooks.length];
+            this.skips = new boolean[hooks.length];
             this.leftAlone = leftAlone;
             this.exact = exact;
         }
@@ -153,6 +164,7 @@ final class AppClass {
                     mine = mine == null ? new ArrayList<Hook>() : mine;
                     mine.add(hooks[i]);
                     found[i] = true;
+                    skips[i] |= MessageHooks.skips(hooks[i], Type.getReturnType(desc));
                 }
             }
             if (mine != null) {

@@ -22,7 +22,7 @@ import warren.runtime.Conf;
  * Offline instrumentation: {@code java -cp agent.jar:runtime.jar warren.agent.Instrument instrument <conf> <in.jar> <out.jar>}. The
  * same changes and the same ids as at load time. {@code measure <conf> <table> <in.jar> <out.jar>...} does that and puts exact probes in,
  * numbered over all these jars; what they stand for is written to the table (docs/coverage.md). Prints the number of changed classes and one line per warning; exit 1 and no output
- * file when a jar cannot be read or written.
+ * file when a jar cannot be read or written, or a dictionary hook cannot do what it says.
  */
 public final class Instrument {
     private Instrument() {}
@@ -73,6 +73,9 @@ public final class Instrument {
                 if (className != null) {
                     AppClass result = AppClass.transform(className, bytes, conf, table);
                     if (result != null) {
+                        if (result.refused != null) {
+                            throw new IOException(result.refused);
+                        }
                         for (String warning : result.warnings) {
                             System.out.println("warning: " + warning);
                         }

@@ -7,8 +7,9 @@ import org.objectweb.asm.Type;
 import warren.runtime.Hook;
 
 /**
- * Dictionary hooks of one method: a call of {@code Dict.enter} at its entry, {@code Dict.exit} before each return. A skippable void
- * method returns at once when enter says so: the only branch we insert, at a place where the frame is the method's initial one.
+ * Dictionary hooks of one method: a call of {@code Dict.enter} at its entry, {@code Dict.exit} before each return. A void method whose
+ * hook is skippable calls {@code Dict.lost} instead, and returns at once when that says so: the only branch we insert, at a place where
+ * the frame is the method's initial one.
  *
  * <p>At an exit, an argument whose variable the method has overwritten on the way is not passed: the verifier would refuse a
  * variable whose type is not known here.
@@ -32,6 +33,11 @@ final class MessageHooks extends MethodVisitor {
         this.frames = frames;
     }
 
+    /** True if the message can be lost there: what a method returns to its caller cannot be made up. */
+    static boolean skips(Hook hook, Type ret) {
+        return hook.skippable && ret.getSort() == Type.VOID;
+    }
+
     @Override
     public void visitCode() {
         super.visitCode();
@@ -41,9 +47,10 @@ final class MessageHooks extends MethodVisitor {
             }
             mv.visitLdcInsn(hook.id);
             push(hook, false);
-            mv.visitMethodInsn(Opcodes.INVOKESTATIC, "warren/runtime/Dict", "enter",
-                    "(ILjava/lang/Object;[Ljava/lang/Object;)Z", false);
-            if (hook.skippable && ret.getSort() == Type.VOID) {
+            boolean skips = skips(hook, ret);
+            mv.visitMethodInsn(Opcodes.INVOKESTATIC, "warren/runtime/Dict", skips ? "lost" : "enter",
+                    "(ILjava/lang/Object;[Ljava/lang/Object;)".concat(skips ? "Z" : "V"), false);
+            if (skips) {
                 Label on = new Label();
                 mv.visitJumpInsn(Opcodes.IFEQ, on);
                 mv.visitInsn(Opcodes.RETURN);
@@ -52,8 +59,6 @@ final class MessageHooks extends MethodVisitor {
                     mv.visitFrame(Opcodes.F_SAME, 0, null, 0, null);
                 }
                 mv.visitInsn(Opcodes.NOP); // the method's own first frame must not fall on ours
-            } else {
-                mv.visitInsn(Opcodes.POP);
             }
         }
     }

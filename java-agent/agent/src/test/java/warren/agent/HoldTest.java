@@ -227,6 +227,25 @@ class HoldTest {
 
     @ParameterizedTest
     @MethodSource("javas")
+    void aMethodThatReturnsAValueLosesNoMessageAndIsNotSaidTo(String java, @TempDir Path dir) throws Exception {
+        try (Slot slot = new Slot(dir, HOOK_SEND.replace(".send ", ".offer "))) {
+            Slot.Child child = puppet(java, slot);
+            child.ask("connect");
+            slot.cut(B, 2);
+            assertEquals("true 1", child.ask("offer"));
+            slot.state(TEST, 0);
+            slot.plan(0, 0, 9, BEFORE, 1, TEST, 0, "");
+            child.tell("offer");
+            assertTrue(Slot.await(() -> slot.header(Slot.HELD_INDEX) == 1));
+            slot.release(2, 0);
+            assertEquals("true 2", child.line());
+            assertEquals(List.of(0, 2), slot.events("offer").stream().map(Slot.Event::flags).toList(), "neither was skipped");
+            assertTrue(slot.warnings().get(0).contains("sample.Puppet$Wire.offer is skippable, but"), slot.warnings().toString());
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("javas")
     void aMessageThatIsHeldForACutThrowsWhereItIsSent(String java, @TempDir Path dir) throws Exception {
         try (Slot slot = new Slot(dir, "include sample.**", HOOK_SEND)) {
             Slot.Child child = puppet(java, slot);

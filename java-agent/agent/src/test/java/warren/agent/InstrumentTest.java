@@ -3,6 +3,7 @@ package warren.agent;
 import static org.junit.jupiter.api.Assertions.*;
 
 import java.io.File;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -196,6 +197,19 @@ class InstrumentTest {
         AppClass c = AppClass.transform("sample/Puppet$Wire", bytes, conf("hook sample.Puppet$Wire.gone kind=msg-send"));
         assertFalse(c.failed);
         assertTrue(c.warnings.get(0).contains("sample.Puppet$Wire.gone"));
+    }
+
+    /** Ahead of time, where dictionary errors are told, and nothing is left that looks done. */
+    @Test
+    void aMessageThatCannotBeLostIsRefused(@TempDir Path dir) throws Exception {
+        File in = jar(dir.resolve("in.jar"), "Puppet");
+        File out = dir.resolve("out.jar").toFile();
+        String hook = "hook sample.Puppet$Wire.offer kind=msg-send skippable=";
+        IOException e = assertThrows(IOException.class, () -> Instrument.jar(conf(hook + "true"), in, out, null));
+        assertTrue(e.getMessage().contains("sample.Puppet$Wire.offer is skippable, but the method returns a value"), e.getMessage());
+        assertFalse(out.exists());
+        Instrument.jar(conf(hook + "false"), in, out, null);
+        Instrument.jar(conf("hook sample.Puppet$Wire.* kind=msg-send skippable=true"), in, out, null);
     }
 
     @Test

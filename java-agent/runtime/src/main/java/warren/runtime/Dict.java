@@ -15,21 +15,26 @@ public final class Dict {
         hooks = conf.hooks;
     }
 
+    /** At the entry of a hooked method. */
+    public static void enter(int id, Object self, Object[] args) throws SocketException {
+        run(id, self, args, null, Kinds.BEFORE, false);
+    }
+
     /**
-     * At the entry of a hooked method.
+     * At the entry of a hooked method that can be skipped.
      *
      * @return true if the method is to return at once: the message is lost
      */
-    public static boolean enter(int id, Object self, Object[] args) throws SocketException {
-        return run(id, self, args, null, Kinds.BEFORE);
+    public static boolean lost(int id, Object self, Object[] args) throws SocketException {
+        return run(id, self, args, null, Kinds.BEFORE, true);
     }
 
     /** Before a hooked method returns; {@code ret} is null for void and primitive results. */
     public static void exit(Object ret, int id, Object self, Object[] args) throws SocketException {
-        run(id, self, args, ret, Kinds.AFTER);
+        run(id, self, args, ret, Kinds.AFTER, false);
     }
 
-    private static boolean run(int id, Object self, Object[] args, Object ret, int place) throws SocketException {
+    private static boolean run(int id, Object self, Object[] args, Object ret, int place, boolean skippable) throws SocketException {
         if (!Points.on) {
             return false;
         }
@@ -63,7 +68,6 @@ public final class Dict {
                 } catch (Throwable t) {
                     Link.count(Link.ERRORS);
                 }
-                boolean skippable = hook.skippable && place == Kinds.BEFORE && hook.kind == Kinds.MSG_SEND;
                 action = Points.point(hook.kind, place, stack, peer.ip, peer.text, detail, 0, false, skippable);
             }
         } catch (Throwable t) {

@@ -92,6 +92,9 @@ public final class Hook {
         if (!both && !place.equals("before") && !place.equals("after")) {
             throw new IOException("a hook's place is before, after or both");
         }
+        if (skippable && (kind != Kinds.MSG_SEND || place.equals("after"))) {
+            throw new IOException("skippable is for msg-send with place before: only a message that is not sent yet can be lost");
+        }
         return new Hook(line, method, kind, both || place.equals("before"), both || place.equals("after"), skippable, message, peer);
     }
 
@@ -154,6 +157,11 @@ public final class Hook {
     /** Constructors and initialisers are never hooked, the bodies of lambdas only where they are meant. */
     private boolean byName(String name) {
         return !name.startsWith("<") && !name.startsWith("access$") && (lambdas || !name.startsWith(LAMBDA));
+    }
+
+    /** True if it names one method of one class, as most do. */
+    public boolean named() {
+        return method.indexOf('*') < 0;
     }
 
     /** Highest argument index its expressions use, or -1. */

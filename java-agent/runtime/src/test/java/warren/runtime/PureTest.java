@@ -53,6 +53,8 @@ class PureTest {
             {"version 2"}, {"version 1", "includes x"}, {"version 1", "node a"}, {"version 1", "node a 1.2.3"},
             {"version 1", "hook org.x.P.send kind=send"}, {"version 1", "hook x kind=msg-send"},
             {"version 1", "hook org.x.P.send kind=msg-send message=foo"}, {"include x"},
+            {"version 1", "hook org.x.P.send kind=msg-receive place=before skippable=true"},
+            {"version 1", "hook org.x.P.send kind=msg-send place=after skippable=true"},
         };
         for (String[] lines : bad) {
             IOException e = assertThrows(IOException.class, () -> Conf.parse(lines, "agent.conf"));
