@@ -19,8 +19,6 @@ final class Points {
     /** False until premain is done: the agent's own start-up makes no points. */
     static volatile boolean on;
 
-    private static volatile int role;
-
     private Points() {}
 
     /** Starts (or, in tests, stops) making points. */
@@ -42,11 +40,12 @@ final class Points {
         long time = System.nanoTime();
         Mem run = Link.run;
         Mem node = Link.node;
-        if (stack.role != 0 && stack.role != role) {
-            role = stack.role;
-            node.put(Link.ROLE, stack.role);
+        // The page alone has the role: of one beside it, two threads could write the one in this order and the other in that.
+        int nodeRole = (int) node.get(Link.ROLE);
+        if (stack.role != 0 && stack.role != nodeRole) {
+            nodeRole = stack.role;
+            node.put(Link.ROLE, nodeRole);
         }
-        int nodeRole = role;
         long state = run.get(Link.STATE);
         int interval = interval(state);
         long occurrence = Occurrences.arrive(stack, kind, place, interval);

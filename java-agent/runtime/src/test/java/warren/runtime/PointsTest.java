@@ -143,6 +143,24 @@ class PointsTest {
         assertEquals((1L << 16 | 1) << 32 | 1, n.get(Link.PLAN + 88), "a new interval counts from one");
     }
 
+    /** Two threads that show two roles may write theirs in the one order and see them in the other. */
+    @Test
+    void thePageAndTheEventsHaveOneRole() {
+        Stack leads = new Stack(43, new String[] {"org.x.A.lead"}, true, false, 1, false, false);
+        for (int before : new int[] {0, 2, 1}) {
+            Link.node.put(Link.ROLE, before); // as another thread left it
+            long at = Link.EVENTS + 64 * Link.node.get(Link.EVENTS_NEXT);
+            Points.point(Kinds.WRITE, Kinds.BEFORE, leads, 0, 0, 0, 1, false, false);
+            assertEquals(1, Link.node.get(Link.ROLE), "after " + before);
+            Points.point(Kinds.WRITE, Kinds.BEFORE, stack(), 0, 0, 0, 1, false, false);
+            assertEquals(1, Link.node.get((int) at + 32) >>> 24 & 255);
+            assertEquals(1, Link.node.get((int) at + 64 + 32) >>> 24 & 255, "a stack without one");
+        }
+        Link.node.put(Link.ROLE, 2);
+        Points.point(Kinds.WRITE, Kinds.BEFORE, stack(), 0, 0, 0, 1, false, false);
+        assertEquals(2, Link.node.get(Link.EVENTS + 6 * 64 + 32) >>> 24 & 255, "that of the page");
+    }
+
     @Test
     void aCancelledFaultHoldsNobody() {
         Link.run.put(Link.HELD, 0xffff_ffffL << 32 | 1);
