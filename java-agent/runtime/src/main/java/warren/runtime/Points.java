@@ -69,7 +69,16 @@ final class Points {
         long what = kind | place << 8 | phase << 16 | (long) nodeRole << 24 | (long) (Link.incarnation & 255) << 40
                 | (Threads.id(Thread.currentThread()) & 0xffff) << 48;
         int action = won ? Kinds.GO_ON : Net.cut(peerIp, throwable, skippable);
-        int event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
+        int event = -1;
+        try {
+            event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
+        } catch (Throwable t) {
+            // A stack at its end, say. Who won a claim holds all the same: the executor waits for this thread, and no other can win it.
+            if (!won) {
+                throw t;
+            }
+            Link.count(Link.ERRORS);
+        }
         if (won) {
             action = hold(index, met >>> 32, time, event);
             if (!canDo(action, kind, throwable, skippable)) {
@@ -147,7 +156,7 @@ final class Points {
         node.put(Link.HELD_TIME, time);
         node.put(Link.HELD_EVENT, event + 1);
         node.put(Link.HELD_N, n);
-        node.put(Link.HELD_INDEX, index + 1);
+        node.put(Link.HELD_INDEX, index + 1); // last: the executor reads the others when it sees it
         if (Threads.virtual(me)) {
             node.put(Link.VIRTUAL_HELD, 1);
         }

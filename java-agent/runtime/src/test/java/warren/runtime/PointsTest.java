@@ -31,6 +31,11 @@ class PointsTest {
         Files.writeString(dir.resolve("agent.conf"), "version 1\nnode a 127.0.0.11\n");
         File conf = dir.resolve("agent.conf").toFile();
         Link.start(conf, Conf.read(conf), "a", 7);
+        // The plan is kept in a field: no test goes on with that of the one before, nor takes its own generation for that one's.
+        for (long generation : new long[] {1000, 1002}) {
+            Link.node.put(Link.PLAN_GEN, generation);
+            Plan.current();
+        }
     }
 
     private static void page(Path dir, String name, int size, long[] words) throws Exception {
@@ -191,6 +196,18 @@ class PointsTest {
         Thread.currentThread().interrupt();
         assertTrue(stalled(next | 20, test | 1) >= 20_000_000);
         assertTrue(Thread.interrupted(), "an interrupt neither ends it nor is lost");
+    }
+
+    /** Whatever goes wrong in between (here the record lies outside the page), the executor hears who won, and the thread holds. */
+    @Test
+    void aClaimThatIsWonIsAnnounced() throws Exception {
+        Link.eventsCap = 1 << 20;
+        Link.node.put(Link.EVENTS_NEXT, 1 << 19);
+        assertTrue(stalled(0, (long) Kinds.PHASE_TEST << 32 | 1) > 0);
+        assertEquals(1, Link.node.get(Link.HELD_INDEX));
+        assertEquals(1, Link.node.get(Link.HELD_N));
+        assertEquals(0, Link.node.get(Link.HELD_EVENT), "no event");
+        assertEquals(1, Link.node.get(Link.ERRORS));
     }
 
     /** How long a point held of which the executor made fault 0, a stall; ns. STATE is as it finds it when it is released. */
