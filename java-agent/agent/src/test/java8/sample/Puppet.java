@@ -13,7 +13,10 @@ import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 
-/** A target driven by lines on its input: each command runs on a thread of its own name, so that one can be held. */
+/**
+ * A target driven by lines on its input: each command runs on a thread of its own name, so that one can be held. An exception is answered
+ * by its class; one that does not say that Warren threw it is of nobody.
+ */
 public class Puppet {
     static final Map<String, Thread> THREADS = new HashMap<>();
     static FileOutputStream file;
@@ -185,7 +188,8 @@ public class Puppet {
                 try {
                     answer = run(command);
                 } catch (Exception e) {
-                    answer = e.getClass().getSimpleName();
+                    boolean said = String.valueOf(e.getMessage()).contains("warren: ");
+                    answer = e.getClass().getSimpleName() + (said ? "" : " of nobody");
                 }
                 System.out.println(answer + (Thread.currentThread().isInterrupted() ? " with interrupt" : ""));
             }, command);
