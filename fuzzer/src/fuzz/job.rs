@@ -253,7 +253,7 @@ impl Session {
             return Ok(None);
         };
         let id = stored.id;
-        let Some(parent) = parent_of(&stored) else {
+        let Some(parent) = parent_of(&stored, drawing) else {
             return Ok(None);
         };
         let mut ops = Op::ALL.to_vec();
@@ -266,7 +266,7 @@ impl Session {
                 Op::Splice => self.draw_kept(state, |s| s == start)?,
                 _ => None,
             };
-            let other = other.as_ref().and_then(parent_of);
+            let other = other.as_ref().and_then(|o| parent_of(o, drawing));
             let mut sequence = FaultSequence::empty(&self.options.target);
             let mut operator = Operator {
                 op,
@@ -342,7 +342,8 @@ impl Session {
         }
         let at = energy::draw_parent(state, kept, KEPT_TRIES, |state, at| {
             let id = self.learnt.nth_kept(at);
-            match fits(self.start_of(id)?) {
+            // Without snapshots all started alike: no file is read.
+            match roots == 1 || fits(self.start_of(id)?) {
                 false => Ok::<_, FuzzError>(None),
                 true => Ok(Some(state.metadata::<Queue>()?.sharing(id))),
             }
@@ -403,8 +404,11 @@ fn twin(sequence: &FaultSequence, drawing: &Drawing<'_>) -> Option<u64> {
         .flatten()
 }
 
-fn parent_of(stored: &StoredRun) -> Option<Parent<'_>> {
-    Parent::new(seed_of(&stored.record, &stored.trace, stored.bounds)?)
+fn parent_of<'a>(stored: &'a StoredRun, drawing: &Drawing<'_>) -> Option<Parent<'a>> {
+    Parent::new(
+        seed_of(&stored.record, &stored.trace, stored.bounds)?,
+        drawing,
+    )
 }
 
 /// Why this child, and where its run begins.

@@ -10,7 +10,7 @@ use crate::campaign::StoredRun;
 use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
 use crate::search::queue::Kept;
-use crate::search::{Alike, Bounds, Drawing, Queue, Seed, symmetry};
+use crate::search::{Alike, Bounds, Drawing, Favour, Queue, Seed, symmetry};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
@@ -72,7 +72,10 @@ pub fn drawing<'a, E: Drive>(
         salt: session.seed,
         parts: session.options.parts(),
         whole_start: executor.whole_start(),
-        favour: session.options.favour.clone(),
+        favour: match session.options.strategy.weighs() {
+            true => session.options.favour.clone(),
+            false => Favour::default(),
+        },
     }
 }
 

@@ -52,6 +52,12 @@ impl StrategyKind {
         matches!(self, StrategyKind::Fifo | StrategyKind::BruteForce)
     }
 
+    /// What it draws is drawn by a weight, so that what a dictionary favours comes more often.
+    #[must_use]
+    pub fn weighs(self) -> bool {
+        matches!(self, StrategyKind::CrashFuzz | StrategyKind::Warren)
+    }
+
     /// A run of all its faults is kept whatever it shows.
     #[must_use]
     pub fn keeps_all(self) -> bool {

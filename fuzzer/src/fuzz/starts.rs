@@ -94,6 +94,10 @@ fn tell_favoured(session: &mut Session, trace: &Trace) {
     let all = trace.stacks.len();
     for (glob, stacks) in favour.matched(trace) {
         session.say(match stacks {
+            _ if !session.options.strategy.weighs() => format!(
+                "favour {glob}: nothing comes of it, as strategy {} draws evenly",
+                session.options.strategy
+            ),
             0 => format!(
                 "favour {glob}: no stack of the fault-free run has it; misspelt, unless only faults bring it"
             ),

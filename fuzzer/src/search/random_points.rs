@@ -12,10 +12,10 @@ use super::peers;
 use super::rand::{XoRand, below, chance, weighed};
 use super::shapes::Ground;
 use libafl_bolts::rands::Rand;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{
     At, ClusterState, CutWay, CutWho, EventFlags, Fault, FaultAt, FaultKind, FaultSequence, Member,
-    Pattern, Phase, StartState, Trace, TraceEvent, Who,
+    NodeName, Pattern, Phase, StartState, Trace, TraceEvent, Who,
 };
 
 /// Where a sequence begins: cold with this probability, else from one of so many snapshots.
@@ -46,10 +46,14 @@ pub fn draw(
     let mut sequence = FaultSequence::empty(target);
     sequence.start = start;
     let state = ClusterState::default();
+    let course = Course {
+        trace,
+        points,
+        ends: BTreeMap::new(),
+    };
     go_on(
         &mut sequence,
-        trace,
-        &points,
+        &course,
         state,
         Manner::Baseline,
         drawing,
@@ -63,7 +67,9 @@ pub fn draw(
 #[must_use]
 pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Option<FaultSequence> {
     let mut at = seed.behind(drawing)?;
-    // Those that end by themselves later count as dead from the first point on: what is drawn may come after their end.
+    // Those that end by themselves later count as dead from the first point on: what is drawn may come after their end. Only then are they
+    // there to be rebooted.
+    let ends = at.later().map(|x| (x.node.clone(), x.t_ns)).collect();
     at.advance(u64::MAX);
     let cold = seed.matched.start == StartState::Cold;
     let points: Vec<&TraceEvent> = seed
@@ -77,15 +83,12 @@ pub fn tail(seed: &Seed<'_>, drawing: &Drawing<'_>, rand: &mut impl Rand) -> Opt
     } else {
         Manner::Named
     };
-    go_on(
-        &mut sequence,
-        seed.trace,
-        &points,
-        at.state,
-        manner,
-        drawing,
-        rand,
-    );
+    let course = Course {
+        trace: seed.trace,
+        points,
+        ends,
+    };
+    go_on(&mut sequence, &course, at.state, manner, drawing, rand);
     (sequence.faults.len() > seed.matched.faults.len()).then_some(sequence)
 }
 
@@ -105,12 +108,20 @@ enum Manner {
 /// The share of tails that are [`Manner::Sure`].
 const SURE: f64 = 0.75;
 
+/// A run that faults are drawn from.
+struct Course<'a> {
+    trace: &'a Trace,
+    /// Where they can be.
+    points: Vec<&'a TraceEvent>,
+    /// Who ends by itself there, and when, ns.
+    ends: BTreeMap<NodeName, u64>,
+}
+
 /// Adds 1..=(max faults - those there are) faults, each after the one before it; fewer where no later point allows any kind. `state` is the
 /// cluster's after the faults that are there.
 fn go_on(
     sequence: &mut FaultSequence,
-    trace: &Trace,
-    points: &[&TraceEvent],
+    course: &Course<'_>,
     mut state: ClusterState,
     manner: Manner,
     drawing: &Drawing<'_>,
@@ -126,18 +137,18 @@ fn go_on(
     // So many of those drawn are to meet the nodes of the trace.
     let mut named = 0;
     for left in (1..=wanted).rev() {
-        let Some((at, fault_at, after)) =
-            one(trace, points, next, left, manner, &state, drawing, rand)
+        let Some((at, fault_at, after)) = one(course, next, left, manner, &state, drawing, rand)
         else {
             break;
         };
-        drawn.push((points[at], fault_at));
+        drawn.push((course.points[at], fault_at));
         if manner == Manner::Named && !drawing.shape.bears_apart(&state, &after) {
             named = drawn.len();
         }
         state = after;
         next = at + 1;
     }
+    let trace = course.trace;
     for (i, (event, mut fault_at)) in drawn.into_iter().enumerate() {
         // Without a role a pattern may be met by a node of another group, which bears something else.
         let of_any_group = trace.role(event).is_none() && drawing.shape.groups.len() > 1;
@@ -154,13 +165,8 @@ fn go_on(
 }
 
 /// A kind that is allowed somewhere after `from`, then one of the events that allow it. `left`: the faults that are still to come, with this one.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the trace and where in it, the manner, the state, what may be drawn"
-)]
 fn one(
-    trace: &Trace,
-    points: &[&TraceEvent],
+    course: &Course<'_>,
     from: usize,
     left: u64,
     manner: Manner,
@@ -168,6 +174,7 @@ fn one(
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) -> Option<(usize, FaultAt, ClusterState)> {
+    let Course { trace, points, .. } = course;
     let favoured = match manner {
         Manner::Baseline => BTreeSet::new(),
         Manner::Sure | Manner::Named => drawing.favour.stacks(trace),
@@ -204,7 +211,8 @@ fn one(
             let form = forms.swap_remove(i);
             let mut draw = XoRand::new(rand.next());
             for (at, e) in points.iter().enumerate().skip(from) {
-                if let Some((fault, after)) = fault(trace, e, kind, form, state, drawing, &mut draw)
+                if let Some((fault, after)) =
+                    fault(course, e, kind, form, state, drawing, &mut draw)
                     && (manner != Manner::Sure || drawing.shape.bears_apart(state, &after))
                 {
                     allowed.push((at, fault, after));
@@ -238,7 +246,7 @@ fn one(
 
 /// The fault of a kind at an event, its members open until the pattern matches, and the state after it with the trace's node.
 fn fault(
-    trace: &Trace,
+    course: &Course<'_>,
     event: &TraceEvent,
     kind: FaultKind,
     form: CutForm,
@@ -246,6 +254,7 @@ fn fault(
     drawing: &Drawing<'_>,
     draw: &mut XoRand,
 ) -> Option<(Fault, ClusterState)> {
+    let trace = course.trace;
     let s = usize::from(event.node);
     let executing = trace.nodes.get(s)?;
     let (open, resolved) = match kind {
@@ -257,6 +266,10 @@ fn fault(
             (crash(Who::Executing), crash(Who::Node(executing.clone())))
         }
         FaultKind::Reboot => {
+            let there = |d: &NodeName| course.ends.get(d).is_none_or(|t| *t <= event.t_ns);
+            if !state.dead.first().is_some_and(there) {
+                return None;
+            }
             let reboot = Fault::Reboot {
                 who: Who::FirstDead,
             };

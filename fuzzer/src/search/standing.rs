@@ -9,39 +9,40 @@ use warren_model::{
     RunRecord, Who,
 };
 
-/// What a run did to its cluster, in order.
-enum Change<'a> {
-    /// Its fault of this index.
-    Fault(usize),
-    Exit(&'a Exit),
-}
-
-/// Faults as long as there are times for them; without one (a made-up run) nothing ended before.
-fn in_order<'a>(faults: usize, injected: &[Injected], exits: &'a [Exit]) -> Vec<Change<'a>> {
+/// Of a run with so many faults: those that ended by themselves before each, and behind the last, in order. Without times of faults (a made-up
+/// run) nothing ended before one.
+#[must_use]
+pub fn ended<'a>(faults: usize, injected: &[Injected], exits: &'a [Exit]) -> Vec<Vec<&'a Exit>> {
     let mut own: Vec<&Exit> = exits.iter().filter(|x| x.phase <= Phase::Test).collect();
     own.sort_by_key(|x| std::cmp::Reverse(x.t_ns));
     let mut all = Vec::new();
     for fault in 0..faults {
         let reached = injected.get(fault).map_or(0, |i| i.t_reached.min(i.t_done));
+        let mut before = Vec::new();
         while let Some(exit) = own.pop_if(|x| x.t_ns < reached) {
-            all.push(Change::Exit(exit));
+            before.push(exit);
         }
-        all.push(Change::Fault(fault));
+        all.push(before);
     }
-    all.extend(own.into_iter().rev().map(Change::Exit));
+    own.reverse();
+    all.push(own);
     all
 }
 
-/// The cluster after the last fault of a run, and what ends by itself after that.
+/// The cluster behind the last fault of a run, and what ends by itself after that.
 #[derive(Clone, Debug)]
 pub struct Standing<'a> {
     pub state: ClusterState,
-    /// Latest first.
+    /// Those that ended by themselves before each fault.
+    pub ended: Vec<Vec<&'a Exit>>,
+    /// Behind the last one; latest first.
     later: Vec<&'a Exit>,
 }
 
 impl<'a> Standing<'a> {
     /// Behind all faults of a sequence with resolved nodes, which happened so; none when a rule is broken or a name is open.
+    ///
+    /// A fault is decided a moment before who ended just then is looked for: what it could not have been decided with came after it.
     #[must_use]
     pub fn behind(
         shape: &ClusterShape,
@@ -49,70 +50,86 @@ impl<'a> Standing<'a> {
         injected: &[Injected],
         exits: &'a [Exit],
     ) -> Option<Self> {
+        let mut ended = ended(matched.faults.len(), injected, exits);
         let mut state = ClusterState::default();
-        let mut later = Vec::new();
-        let last = matched.faults.len();
-        for change in in_order(last, injected, exits) {
-            match change {
-                Change::Fault(i) => {
-                    let f = matched.faults.get(i)?;
-                    let executing = match &f.at {
-                        At::Exact(p) => Some(&p.node),
-                        At::Pattern(_) | At::AtOnce | At::Joined(_) | At::After(_) => None,
-                    };
-                    state = shape.apply(&state, executing, &f.fault).ok()?;
+        for (i, f) in matched.faults.iter().enumerate() {
+            let executing = match &f.at {
+                At::Exact(p) => Some(&p.node),
+                At::Pattern(_) | At::AtOnce | At::Joined(_) | At::After(_) => None,
+            };
+            let known = with(&state, ended[i].iter().map(|x| &x.node));
+            state = match shape.apply(&known, executing, &f.fault) {
+                Ok(next) => next,
+                Err(_) => {
+                    let next = shape.apply(&state, executing, &f.fault).ok()?;
+                    let unknown = std::mem::take(&mut ended[i]);
+                    ended[i + 1].splice(0..0, unknown);
+                    next
                 }
-                Change::Exit(exit) if state.faults < last => ended(&mut state, exit),
-                Change::Exit(exit) => later.push(exit),
-            }
+            };
         }
+        let mut later = ended.pop().unwrap_or_default();
         later.reverse();
-        Some(Standing { state, later })
+        Some(Standing {
+            state,
+            ended,
+            later,
+        })
     }
 
     /// Counts those that had ended by themselves at this time; answers whether any had. Times only go on.
     pub fn advance(&mut self, t_ns: u64) -> bool {
         let before = self.state.dead.len();
         while let Some(exit) = self.later.pop_if(|x| x.t_ns <= t_ns) {
-            ended(&mut self.state, exit);
+            self.state = with(&self.state, [&exit.node]);
         }
         self.state.dead.len() != before
     }
 
+    /// What ends by itself from here on, in order.
+    pub fn later(&self) -> impl Iterator<Item = &'a Exit> {
+        self.later.iter().rev().copied()
+    }
+
     /// All that are dead at some time behind the last fault, in the order of their ends.
     pub fn ever_dead(&self) -> impl Iterator<Item = &NodeName> {
-        let own = self.later.iter().rev().map(|x| &x.node);
-        self.state.dead.iter().chain(own)
+        self.state.dead.iter().chain(self.later().map(|x| &x.node))
     }
 }
 
-fn ended(state: &mut ClusterState, exit: &Exit) {
-    if !state.dead.contains(&exit.node) {
-        state.dead.push(exit.node.clone());
+/// A state with these dead, too.
+#[must_use]
+pub fn with<'a>(
+    state: &ClusterState,
+    ended: impl IntoIterator<Item = &'a NodeName>,
+) -> ClusterState {
+    let mut state = state.clone();
+    for node in ended {
+        if !state.dead.contains(node) {
+            state.dead.push(node.clone());
+        }
     }
+    state
 }
 
 /// Who was dead when the test of a run ended.
 #[must_use]
 pub fn dead_in_the_end(record: &RunRecord) -> BTreeSet<NodeName> {
     let mut dead = BTreeSet::new();
-    let injected = &record.injected;
-    for change in in_order(injected.len(), injected, &record.exits) {
-        match change {
-            Change::Exit(exit) => {
-                dead.insert(exit.node.clone());
+    let faults = record.injected.iter().map(|i| Some(&i.matched.fault));
+    let ended = ended(record.injected.len(), &record.injected, &record.exits);
+    for (before, fault) in ended.into_iter().zip(faults.chain([None])) {
+        dead.extend(before.into_iter().map(|x| x.node.clone()));
+        match fault {
+            Some(Fault::Crash {
+                who: Who::Node(n), ..
+            }) => {
+                dead.insert(n.clone());
             }
-            Change::Fault(i) => match &injected[i].matched.fault {
-                Fault::Crash {
-                    who: Who::Node(n), ..
-                } => {
-                    dead.insert(n.clone());
-                }
-                Fault::Reboot { who: Who::Node(n) } => {
-                    dead.remove(n);
-                }
-                _ => {}
-            },
+            Some(Fault::Reboot { who: Who::Node(n) }) => {
+                dead.remove(n);
+            }
+            _ => {}
         }
     }
     dead
@@ -196,6 +213,13 @@ mod tests {
                 vec![exit("a", 200, test), exit("a", 50, test)],
                 "a b",
                 "a b",
+            ),
+            // The crash was decided before it was known: two dead are one too many (see the shape).
+            (
+                vec![crash("a", 100), crash("c", 300)],
+                vec![exit("b", 299, test)],
+                "a c",
+                "a c b",
             ),
             // What healing meets is no part of the test.
             (

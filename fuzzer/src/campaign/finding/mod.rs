@@ -101,7 +101,7 @@ pub fn write_finding(
     put("sequence.toml", &toml(&record.sequence, &[]))?;
     put("matched.toml", &toml(&record.matched, &about))?;
     if let Some(matched) = &record.matched {
-        let general = generalise(matched, &record.injected, &product.trace);
+        let general = generalise(matched, &record.injected, &record.exits, &product.trace);
         put("patterns.toml", &patterns::text(&general, &about))?;
     }
     put("timeline.txt", &timeline::timeline(product, judgement))?;

@@ -4,10 +4,11 @@
 //! Each pattern is tried on the trace as the agents would match it: one that would have held another thread is made narrower, and
 //! in the end the exact point stays, with a note.
 
+use crate::search::standing;
 use std::collections::BTreeSet;
 use warren_model::{
-    At, EventFlags, Fault, FaultSequence, Injected, IoPoint, NodeName, Pattern, Phase, StackId,
-    Trace, TraceEvent, Who, frame_name, frames_match,
+    At, EventFlags, Exit, Fault, FaultAt, FaultSequence, Injected, IoPoint, NodeName, Pattern,
+    Phase, StackId, Trace, TraceEvent, Who, frame_name, frames_match,
 };
 
 /// The generalised sequence, and what could not be generalised.
@@ -18,55 +19,86 @@ pub struct Generalised {
     pub notes: Vec<String>,
 }
 
-/// Points become patterns, named nodes become `@executing` and `@first-dead` where they were that.
+/// Points become patterns, named nodes become `@executing` and `@first-dead` where they were that. `exits`: who ended by itself was dead, too.
 #[must_use]
-pub fn generalise(matched: &FaultSequence, injected: &[Injected], trace: &Trace) -> Generalised {
-    let mut out = Generalised {
-        sequence: matched.clone(),
-        notes: Vec::new(),
-    };
-    let mut dead: Vec<NodeName> = Vec::new();
-    for (i, f) in out.sequence.faults.iter_mut().enumerate() {
-        let mut executing = None;
-        if let At::Exact(point) = &f.at {
-            executing = Some(point.node.clone());
-            let event = injected.get(i).and_then(|x| x.event);
-            match event.and_then(|e| pattern(point, e, trace)) {
-                Some(p) => f.at = At::Pattern(p),
-                None => out.notes.push(format!(
-                    "fault {} keeps its exact point: no pattern of the trace stands for it alone",
-                    i + 1
-                )),
+pub fn generalise(
+    matched: &FaultSequence,
+    injected: &[Injected],
+    exits: &[Exit],
+    trace: &Trace,
+) -> Generalised {
+    let mut sequence = matched.clone();
+    let ended = standing::ended(matched.faults.len(), injected, exits);
+    let mut dead: Vec<&NodeName> = Vec::new();
+    for ((f, was), ended) in sequence.faults.iter_mut().zip(&matched.faults).zip(ended) {
+        for exit in ended {
+            if !dead.contains(&&exit.node) {
+                dead.push(&exit.node);
             }
         }
-        match &mut f.fault {
-            Fault::Crash { who, .. } => {
-                if let Who::Node(n) = who {
-                    dead.push(n.clone());
-                    if executing.as_ref() == Some(n) {
-                        *who = Who::Executing;
-                    }
+        match (&mut f.fault, &was.fault) {
+            (
+                Fault::Crash { who, .. },
+                Fault::Crash {
+                    who: Who::Node(n), ..
+                },
+            ) => {
+                dead.push(n);
+                if matches!(&was.at, At::Exact(p) if p.node == *n) {
+                    *who = Who::Executing;
                 }
             }
-            Fault::Reboot { who } => {
-                if let Who::Node(n) = who {
-                    let first = dead.first() == Some(n);
-                    dead.retain(|d| d != n);
-                    if first {
-                        *who = Who::FirstDead;
-                    }
+            (Fault::Reboot { who }, Fault::Reboot { who: Who::Node(n) }) => {
+                let first = dead.first() == Some(&n);
+                dead.retain(|d| *d != n);
+                if first {
+                    *who = Who::FirstDead;
                 }
             }
             // A cut names its nodes: `[roles]` lets them fall on the right ones.
-            Fault::PartitionStart { .. } | Fault::PartitionStop | Fault::Stall { .. } => {}
+            _ => {}
         }
     }
-    out
+    let mut notes = Vec::new();
+    for i in 0..sequence.faults.len() {
+        let At::Exact(point) = &matched.faults[i].at else {
+            continue;
+        };
+        // Where another node met the pattern of a crash, a later fault that still has this one's name would be in vain.
+        let crash = matches!(
+            sequence.faults[i].fault,
+            Fault::Crash {
+                who: Who::Executing,
+                ..
+            }
+        );
+        let (done, later) = sequence.faults.split_at_mut(i + 1);
+        let named = crash && later.iter().any(|f| names(f, &point.node));
+        let event = injected.get(i).and_then(|x| x.event);
+        match event.and_then(|e| pattern(point, e, named, trace)) {
+            Some(p) => done[i].at = At::Pattern(p),
+            None => notes.push(format!(
+                "fault {} keeps its exact point: no pattern of the trace stands for it alone",
+                i + 1
+            )),
+        }
+    }
+    Generalised { sequence, notes }
 }
 
-/// The widest pattern that finds exactly this event; none when there is none.
+/// Whether a fault is about the node that died, by its name.
 #[must_use]
-pub fn pattern(point: &IoPoint, event: usize, trace: &Trace) -> Option<Pattern> {
+pub fn names(f: &FaultAt, node: &NodeName) -> bool {
+    f.at == At::Joined(node.clone())
+        || f.fault
+            == Fault::Reboot {
+                who: Who::Node(node.clone()),
+            }
+}
+
+/// The widest pattern that finds exactly this event, of its very node if asked for; none when there is none.
+#[must_use]
+pub fn pattern(point: &IoPoint, event: usize, of_node: bool, trace: &Trace) -> Option<Pattern> {
     let e = trace.events.get(event)?;
     let frames: Vec<String> = trace
         .stacks
@@ -92,7 +124,7 @@ pub fn pattern(point: &IoPoint, event: usize, trace: &Trace) -> Option<Pattern> 
     );
     // A node of that role if the role alone finds it; else that very node.
     let mut tries = Vec::new();
-    if role.is_some() && point.phase == Phase::Test {
+    if role.is_some() && point.phase == Phase::Test && !of_node {
         tries.push(Pattern {
             role: role.clone(),
             ..told_apart.clone()
@@ -125,7 +157,9 @@ fn shortest(frames: &[String], e: &TraceEvent, trace: &Trace) -> Option<Vec<Stri
     one.chain(two).chain(more).find(|some| alone(some))
 }
 
-fn fits(p: &Pattern, e: &TraceEvent, trace: &Trace) -> bool {
+/// Whether an event is an arrival of the pattern.
+#[must_use]
+pub fn fits(p: &Pattern, e: &TraceEvent, trace: &Trace) -> bool {
     p.node
         .as_ref()
         .is_none_or(|n| trace.nodes.get(usize::from(e.node)) == Some(n))
@@ -174,24 +208,14 @@ pub fn resolve(p: &Pattern, interval: u32, trace: &Trace) -> Option<usize> {
     None
 }
 
-/// An arrival more. Of background stacks the trace has only some, with the agent's own number.
-fn with_one_more(count: u32, e: &TraceEvent) -> u32 {
+/// An arrival more in an interval. Of background stacks the trace has only some, with the agent's own number.
+#[must_use]
+pub fn with_one_more(count: u32, e: &TraceEvent) -> u32 {
     if e.flags.has(EventFlags::BACKGROUND) {
         (count + 1).max(e.n)
     } else {
         count + 1
     }
-}
-
-/// How many arrivals of the pattern are among these events, of one node and interval.
-#[must_use]
-pub fn arrivals<'a>(
-    p: &Pattern,
-    events: impl Iterator<Item = &'a TraceEvent>,
-    trace: &Trace,
-) -> u32 {
-    let fitting = events.filter(|e| fits(p, e, trace));
-    fitting.fold(0, with_one_more)
 }
 
 /// The text of `patterns.toml`.
@@ -274,7 +298,7 @@ mod tests {
     }
 
     fn of(t: &Trace, event: usize) -> Option<Pattern> {
-        pattern(&t.point(&t.events[event]), event, t)
+        pattern(&t.point(&t.events[event]), event, false, t)
     }
 
     #[test]
@@ -309,6 +333,77 @@ mod tests {
         // The trace lacks arrivals: nothing is claimed.
         let t = trace(&[(0, 2, 1, 0, 7)]);
         assert_eq!(of(&t, 0), None);
+    }
+
+    /// Crash n1 (leads), a later fault: who is told by what, and where n2 ended by itself before all.
+    #[test]
+    fn who_is_named_later_keeps_its_name() {
+        let t = trace(&[(0, 2, 1, 0, 1), (1, 1, 2, 1, 1)]);
+        let exact = |event: usize| At::Exact(t.point(&t.events[event]));
+        let reboot = |n: &str| Fault::Reboot {
+            who: Who::Node(n.into()),
+        };
+        let crash = |n: &str| Fault::Crash {
+            who: Who::Node(n.into()),
+            style: warren_model::CrashStyle::Process,
+        };
+        let first = Fault::Reboot {
+            who: Who::FirstDead,
+        };
+        let ended = Exit {
+            node: "n2".into(),
+            incarnation: 1,
+            phase: Phase::Test,
+            t_ns: 1,
+            status: Some(1),
+            signal: None,
+            role: None,
+        };
+        type Row<'a> = (At, Fault, &'a [Exit], Fault, bool);
+        let exits = [ended];
+        let table: [Row<'_>; 5] = [
+            (exact(1), reboot("n1"), &[], first.clone(), false),
+            (exact(1), reboot("n1"), &exits, reboot("n1"), true),
+            (exact(1), reboot("n2"), &exits, first, false),
+            (At::Joined("n1".into()), crash("n3"), &[], crash("n3"), true),
+            (
+                At::Joined("n3".into()),
+                crash("n3"),
+                &[],
+                crash("n3"),
+                false,
+            ),
+        ];
+        for (at, fault, exits, becomes, named) in table {
+            let matched = FaultSequence::empty("t")
+                .with(exact(0), crash("n1"))
+                .with(at, fault);
+            let injected: Vec<Injected> = (0..2)
+                .map(|index| Injected {
+                    index,
+                    matched: matched.faults[index].clone(),
+                    event: Some(index),
+                    t_reached: 10,
+                    t_done: 10,
+                    late: false,
+                    drift: None,
+                    kill: None,
+                })
+                .collect();
+            let g = generalise(&matched, &injected, exits, &t).sequence;
+            assert_eq!(g.faults[1].fault, becomes, "{}", matched.to_text());
+            let At::Pattern(p) = &g.faults[0].at else {
+                panic!("no pattern")
+            };
+            let n1 = Some(NodeName::from("n1"));
+            assert_eq!(
+                p.node,
+                if named { n1 } else { None },
+                "{}",
+                matched.to_text()
+            );
+            assert_eq!(p.role.is_some(), !named);
+        }
     }
 
     #[test]
@@ -348,7 +443,7 @@ mod tests {
                 kill: None,
             })
             .collect();
-        let g = generalise(&matched, &injected, &t);
+        let g = generalise(&matched, &injected, &[], &t);
         assert!(g.notes.is_empty(), "{:?}", g.notes);
         assert!(matches!(
             g.sequence.faults[0].fault,
@@ -378,7 +473,7 @@ mod tests {
             "{text}"
         );
         // Without events nothing is guessed.
-        let g = generalise(&matched, &[], &t);
+        let g = generalise(&matched, &[], &[], &t);
         assert_eq!(g.notes.len(), 2);
         assert_eq!(g.sequence.faults[0].at, matched.faults[0].at);
     }

@@ -4,21 +4,16 @@
 use super::super::children::{ChildFault, CutForm, Drawing};
 use super::super::favour;
 use super::super::rand::{below, weighed};
-use super::step::Step;
+use super::super::standing;
+use super::parent::Span;
+use super::step::{Step, behind};
 use super::{Parent, one_of};
 use libafl_bolts::rands::Rand;
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{
-    At, ClusterState, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultSequence, IoPoint, Member,
-    NodeName, Phase, StackId, TraceEvent, Who,
+    At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultSequence, IoPoint, Member, NodeName, Phase,
+    StackId, TraceEvent, Who,
 };
-
-/// The cluster behind steps with the nodes of the parent's run; none when they break a rule.
-fn behind(steps: &[Step], d: &Drawing<'_>) -> Option<ClusterState> {
-    steps.iter().try_fold(ClusterState::default(), |state, s| {
-        d.shape.apply(&state, s.executing.as_ref(), &s.fault).ok()
-    })
-}
 
 /// What brings back what a fault took.
 fn undoing(fault: &Fault) -> Option<Fault> {
@@ -29,15 +24,24 @@ fn undoing(fault: &Fault) -> Option<Fault> {
     }
 }
 
+/// Takes a step out. Who ended by itself before it did so before the next one.
+fn take(steps: &mut Vec<Step>, at: usize) -> Step {
+    let mut step = steps.remove(at);
+    if let Some(next) = steps.get_mut(at) {
+        next.ended.splice(0..0, step.ended.drain(..));
+    }
+    step
+}
+
 /// With a crash goes the reboot of its node, with a cut its end. The last fault alone is not dropped: that is the run's own parent.
 pub fn drop_one(p: &Parent<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step>)> {
     let i = below(rand, (p.steps.len() as u64).checked_sub(1)?) as usize;
     let mut steps = p.steps.clone();
-    let gone = steps.remove(i).fault;
+    let gone = take(&mut steps, i).fault;
     if let Some(undoing) = undoing(&gone)
         && let Some(at) = steps[i..].iter().position(|s| s.fault == undoing)
     {
-        steps.remove(i + at);
+        take(&mut steps, i + at);
     }
     // What comes behind a step that is gone was counted from it; while the run waited for that, its node had come there, too. But where
     // that took the node itself, its next process came there, of which the count tells.
@@ -48,13 +52,21 @@ pub fn drop_one(p: &Parent<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step
         | Fault::Reboot { who: Who::Node(n) } => Some(n),
         _ => None,
     };
-    let mut before = 0;
+    let mut first = 0;
     for step in &mut steps {
-        if taken.is_none() || step.executing.as_ref() != taken {
-            let gone = before..step.was;
-            step.counted_from_before(gone.map(|g| p.arrivals(step, g, usize::MAX)).sum());
+        let last = step.was;
+        if first < last && (taken.is_none() || step.executing.as_ref() != taken) {
+            let behind = None;
+            p.recount(
+                step,
+                Span {
+                    first,
+                    last,
+                    behind,
+                },
+            );
         }
-        before = step.was + 1;
+        first = last + 1;
     }
     let next = steps.get_mut(i)?;
     next.exact = next.open.clone();
@@ -66,7 +78,7 @@ pub fn shift(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(u
     let At::Exact(point) = &p.steps[i].exact else {
         return None;
     };
-    let event = p.seed.trace.events.get(p.events[i]?)?;
+    let event = p.seed.trace.events.get(p.steps[i].event?)?;
     let same =
         |e: &TraceEvent| (e.stack, e.kind, e.place) == (event.stack, event.kind, event.place);
     let mut to: Vec<IoPoint> = Vec::new();
@@ -204,7 +216,6 @@ pub fn change(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(
 
 pub fn insert(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step>)> {
     let i = below(rand, p.steps.len() as u64) as usize;
-    let base = behind(&p.steps[..i], d)?;
     let stacks: BTreeSet<StackId> = p.points(i, d).map(|(_, e)| e.stack).collect();
     let stacks: Vec<StackId> = stacks.into_iter().collect();
     let favoured = d.favour.stacks(p.seed.trace);
@@ -213,6 +224,13 @@ pub fn insert(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(
     let at: Vec<(u32, &TraceEvent)> = p.points(i, d).filter(|(_, e)| e.stack == stack).collect();
     let (index, event) = one_of(&at, rand)?;
     let nodes = &p.seed.trace.nodes;
+    let t_ns = event.t_ns;
+    let mut steps = p.steps.clone();
+    let (ended, later) = std::mem::take(&mut steps[i].ended)
+        .into_iter()
+        .partition(|(t, _)| *t <= t_ns);
+    steps[i].ended = later;
+    let base = standing::with(&behind(&steps[..i], d)?, names(&ended));
     let mut kinds = Vec::new();
     if d.faults.crash {
         kinds.push(ChildFault::Crash);
@@ -232,8 +250,17 @@ pub fn insert(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(
     }
     let fault = p.seed.fault(d, index, event, one_of(&kinds, rand)?)?;
     let index = index as usize;
-    let mut steps = p.steps.clone();
-    steps.insert(i, p.step(index, fault, i)?);
+    steps.insert(
+        i,
+        Step {
+            ended,
+            ..p.step(index, fault, i)?
+        },
+    );
+    let behind_event = |event| Span {
+        behind: Some(event),
+        ..Span::of(i)
+    };
     // What it took may be in the way of what follows, as where one node at most may be dead: then it is undone before that.
     let mut from = index;
     if behind(&steps, d).is_none()
@@ -250,7 +277,7 @@ pub fn insert(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(
         let step = match one_of(&later, rand) {
             Some(at) => {
                 let mut step = p.step(at, undoing, i)?;
-                step.counted_from_behind(p.arrivals(&step, i, index));
+                p.recount(&mut step, behind_event(index));
                 from = at;
                 step
             }
@@ -260,13 +287,20 @@ pub fn insert(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(
     }
     // What comes next in the parent's run was counted from before all this.
     let next = steps.len() - (p.steps.len() - i);
-    let fewer = p.arrivals(&steps[next], i, from);
-    steps[next].counted_from_behind(fewer);
+    p.recount(&mut steps[next], behind_event(from));
     Some((i, steps))
+}
+
+fn names(ended: &[(u64, NodeName)]) -> impl Iterator<Item = &NodeName> {
+    ended.iter().map(|(_, n)| n)
 }
 
 pub fn repeat(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(usize, Vec<Step>)> {
     let step = one_of(&p.steps, rand)?;
+    // A point of the start does not come again.
+    if step.exact.phase() == Phase::Start {
+        return None;
+    }
     let node = match &step.fault {
         Fault::Crash {
             who: Who::Node(n), ..
@@ -276,10 +310,13 @@ pub fn repeat(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(
     };
     let other = p.other(&node, step.was, p.steps.len(), d, rand)?;
     let turned = turned(&node, &other);
-    let again = step.renamed(&turned);
+    let again = Step {
+        ended: Vec::new(),
+        ..step.renamed(&turned)
+    };
     let mut steps = p.steps.clone();
     let from = steps.len() - 1;
-    let state = behind(&steps, d)?;
+    let state = p.state(steps.len(), d)?;
     let at_once = |fault| Step::at_once(fault, p.steps.len());
     // What is in its way goes first.
     if d.shape
@@ -295,6 +332,8 @@ pub fn repeat(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(
         }
     }
     steps.push(again);
+    let ended = p.ended.iter().map(|x| (x.t_ns, x.node.clone()));
+    steps[from + 1].ended = ended.collect();
     Some((from, steps))
 }
 

@@ -1,6 +1,8 @@
 //! A fault of the sequence that havoc makes, before it is decided whether it comes at an exact point or as a pattern. Called by the operators.
 
-use warren_model::{At, Fault, FaultAt, NodeName, Phase};
+use super::super::children::Drawing;
+use super::super::standing;
+use warren_model::{At, ClusterState, Fault, FaultAt, NodeName, Phase};
 
 /// One fault, nodes resolved as the parent's run had them.
 #[derive(Clone, Debug)]
@@ -13,6 +15,10 @@ pub struct Step {
     pub executing: Option<NodeName>,
     /// The other end of the message at its point.
     pub peer: Option<NodeName>,
+    /// Its point in its run's trace (the event's index).
+    pub event: Option<usize>,
+    /// Who ended by itself before it, and when, ns.
+    pub ended: Vec<(u64, NodeName)>,
     /// Which fault of its run this was; of an added one, while which fault was waited for it comes.
     pub was: usize,
 }
@@ -26,6 +32,8 @@ impl Step {
             fault,
             executing: None,
             peer: None,
+            event: None,
+            ended: Vec::new(),
             was,
         }
     }
@@ -41,39 +49,40 @@ impl Step {
         };
         let (exact, open) = (of(&self.exact), of(&self.open));
         // A start fault keeps its names.
-        let node = |n: &Option<NodeName>| match self.exact.phase() {
+        let node = |n: &NodeName| match self.exact.phase() {
             Phase::Start => n.clone(),
-            _ => n.as_ref().map(new),
+            _ => new(n),
         };
         Step {
             exact: exact.at,
             open: open.at,
             fault: exact.fault,
-            executing: node(&self.executing),
-            peer: node(&self.peer),
+            executing: self.executing.as_ref().map(node),
+            peer: self.peer.as_ref().map(node),
+            event: self.event,
+            ended: self.ended.iter().map(|(t, n)| (*t, node(n))).collect(),
             was: self.was,
         }
     }
 
-    /// Its pattern counts from a fault before which its node came so many times more to where it is to be: one that is gone.
-    pub fn counted_from_before(&mut self, more: u32) {
-        if let Some(n) = occurrence(&mut self.open) {
-            *n = n.saturating_add(more);
-        }
+    /// The cluster when it comes, with who ended by itself before.
+    pub fn before(&self, state: &ClusterState) -> ClusterState {
+        standing::with(state, self.ended.iter().map(|(_, n)| n))
     }
 
-    /// Its pattern counts from a fault before which its node had come so many times: one that is new.
-    pub fn counted_from_behind(&mut self, fewer: u32) {
-        if let Some(n) = occurrence(&mut self.open) {
-            *n = n.saturating_sub(fewer).max(1);
+    /// The cluster after it; none when it breaks a rule, or waits for a node that is dead.
+    pub fn after(&self, state: &ClusterState, d: &Drawing<'_>) -> Option<ClusterState> {
+        let before = self.before(state);
+        if matches!(&self.exact, At::Joined(n) if before.dead.contains(n)) {
+            return None;
         }
+        let executing = self.executing.as_ref();
+        d.shape.apply(&before, executing, &self.fault).ok()
     }
 }
 
-fn occurrence(at: &mut At) -> Option<&mut u32> {
-    match at {
-        At::Exact(p) => Some(&mut p.n),
-        At::Pattern(p) => Some(&mut p.n),
-        At::AtOnce | At::Joined(_) | At::After(_) => None,
-    }
+/// The cluster behind steps with the nodes of the parent's run; none when they break a rule.
+pub fn behind(steps: &[Step], d: &Drawing<'_>) -> Option<ClusterState> {
+    let start = ClusterState::default();
+    steps.iter().try_fold(start, |state, s| s.after(&state, d))
 }

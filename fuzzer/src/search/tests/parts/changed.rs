@@ -6,7 +6,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn havoc_keeps_the_rules_and_changes_something(salt in any::<u64>(), large in any::<bool>()) {
+    fn havoc_changes_something_and_keeps_the_rest(salt in any::<u64>(), large in any::<bool>()) {
         let sim = if large { deep(5, 2) } else { deep(3, 1) };
         let shape = sim.shape();
         let d = warren(&shape);
@@ -14,7 +14,7 @@ proptest! {
         let mut rand = XoRand::new(salt);
         let mut one = || cast(&sim, &d, &ground, &mut rand);
         let (a, b) = (one(), one());
-        let of = |p| Parent::new(seed(p));
+        let of = |p| Parent::new(seed(p), &d);
         let (Some(parent), other) = (of(&a), of(&b)) else {
             return Ok(());
         };
@@ -28,8 +28,7 @@ proptest! {
             prop_assert_eq!(&FaultSequence::from_text(&s.to_text()).unwrap(), &s);
             prop_assert!(s.faults.len() <= shape.max_faults);
             let run = sim.run(&s);
-            let matched = run.record.matched.as_ref().unwrap();
-            prop_assert!(keeps_rules(&d, matched), "{}: {}", op, s.to_text());
+            prop_assert!(run.record.injected.len() <= s.faults.len());
         }
     }
 }
@@ -37,9 +36,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Of a fault-free run and of its own result: the faults that were there stay, those that follow keep the rules and come later.
+    /// Of a fault-free run and of its own result: the faults that were there stay.
     #[test]
-    fn tails_follow_what_is_there_and_keep_the_rules(salt in any::<u64>(), large in any::<bool>()) {
+    fn tails_follow_what_is_there(salt in any::<u64>(), large in any::<bool>()) {
         let sim = if large { deep(5, 2) } else { deep(3, 1) };
         let shape = sim.shape();
         let d = warren(&shape);
@@ -56,8 +55,6 @@ proptest! {
             prop_assert_eq!(&FaultSequence::from_text(&s.to_text()).unwrap(), &s);
             prop_assert!(s.faults.len() <= shape.max_faults);
             run = sim.run(&s);
-            let matched = run.record.matched.as_ref().unwrap();
-            prop_assert!(keeps_rules(&d, matched), "{}", s.to_text());
         }
     }
 }
@@ -198,7 +195,7 @@ fn a_node_is_changed_for_one_that_served_as_the_same_by_then() {
             at => panic!("{at:?}"),
         })
         .collect();
-    let parent = Parent::new(seed(&run)).unwrap();
+    let parent = Parent::new(seed(&run), &d).unwrap();
     let mut rand = XoRand::new(1);
     let mut others = |node: &NodeName, then, now| -> BTreeSet<NodeName> {
         (0..50)
@@ -233,7 +230,7 @@ fn a_cut_behind_a_change_follows_the_node_that_meets_it() {
     let mut rand = XoRand::new(1);
     let mut forms = |kind: fn(ChildFault) -> bool| -> BTreeSet<String> {
         let run = after(&after(&root, |f| f == ChildFault::Crash), kind);
-        let parent = Parent::new(seed(&run)).unwrap();
+        let parent = Parent::new(seed(&run), &d).unwrap();
         let made = (0..30).filter_map(|_| changed(Op::Drop, &parent, None, &d, &mut rand));
         made.map(|s| match &s.faults[0].fault {
             Fault::PartitionStart { who, .. } => format!("{:?} from {:?}", who.cut, who.from),
@@ -246,6 +243,7 @@ fn a_cut_behind_a_change_follows_the_node_that_meets_it() {
     let pair = forms(|f| f == ChildFault::Start(CutForm::Both));
     assert_eq!(pair, BTreeSet::from(["[Executing] from [Peer]".into()]));
     let split = forms(|f| f == ChildFault::Start(CutForm::Split));
+    assert!(!split.is_empty());
     assert!(
         split
             .iter()
@@ -261,18 +259,25 @@ fn what_follows_a_change_is_counted_from_what_comes_before_it_now() {
     let sim = deep(5, 2);
     let shape = sim.shape();
     let d = warren(&shape);
-    let root = sim.run(&FaultSequence::empty("sim"));
     // A stall changes nothing in the made-up cluster.
     let d = Drawing {
         faults: set("crash,stall"),
         ..d
     };
+    // Where one node alone serves so, and where another may come first.
+    for role in ["leader", "follower"] {
+        stalls_move_nothing(&sim, &d, role);
+    }
+}
+
+fn stalls_move_nothing(sim: &Sim, d: &Drawing<'_>, role: &str) {
+    let root = sim.run(&FaultSequence::empty("sim"));
     let leads = |e: &&warren_model::TraceEvent| {
-        root.trace.role(e) == Some("leader") && e.phase == Phase::Test && e.n > 20
+        root.trace.role(e) == Some(role) && e.phase == Phase::Test && e.n > 20
     };
-    let event = root.trace.events.iter().find(leads).unwrap();
+    let event = root.trace.events.iter().rfind(leads).unwrap();
     let at = root.trace.events.iter().position(|e| e == event).unwrap() as u32;
-    let run = sim.run(&seed(&root).child(&d, at, ChildFault::Crash).unwrap());
+    let run = sim.run(&seed(&root).child(d, at, ChildFault::Crash).unwrap());
     let crashed = |run: &RunProduct| {
         let of = run.record.injected.iter();
         let mut of = of.filter(|i| matches!(i.matched.fault, Fault::Crash { .. }));
@@ -282,23 +287,186 @@ fn what_follows_a_change_is_counted_from_what_comes_before_it_now() {
     };
     let was = crashed(&run);
     let mut rand = XoRand::new(3);
-    let parent = Parent::new(seed(&run)).unwrap();
+    let parent = Parent::new(seed(&run), d).unwrap();
     let mut stalled = 0;
     for _ in 0..40 {
-        let made = changed(Op::Insert, &parent, None, &d, &mut rand);
+        let made = changed(Op::Insert, &parent, None, d, &mut rand);
         let made = made.filter(|s| matches!(s.faults[0].fault, Fault::Stall { .. }));
         let Some(with) = made else { continue };
         let inserted = sim.run(&with);
         assert!(inserted.complete(), "{}", with.to_text());
         assert_eq!(crashed(&inserted), was, "{}", with.to_text());
         // And with the stall dropped again it is the crash alone, where it was.
-        let parent = Parent::new(seed(&inserted)).unwrap();
-        let less = changed(Op::Drop, &parent, None, &d, &mut rand).unwrap();
+        let parent = Parent::new(seed(&inserted), d).unwrap();
+        let less = changed(Op::Drop, &parent, None, d, &mut rand).unwrap();
         assert_eq!(less.faults.len(), 1);
         assert_eq!(crashed(&sim.run(&less)), was, "{}", less.to_text());
         stalled += 1;
     }
     assert!(stalled > 5, "{stalled}");
+}
+
+/// A run of which a node ended by itself, at a point before the middle, and that brought it back.
+fn with_an_end(sim: &Sim, d: &Drawing<'_>) -> (RunProduct, NodeName) {
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let test = |e: &&warren_model::TraceEvent| e.phase == Phase::Test && e.node == 0;
+    let points: Vec<_> = root.trace.events.iter().filter(test).collect();
+    let (died, back) = (points[points.len() / 4], points[points.len() / 2]);
+    let ended = sim.nodes[2].clone();
+    let mut run = root.clone();
+    run.record.exits.push(warren_model::Exit {
+        node: ended.clone(),
+        incarnation: 1,
+        status: Some(1),
+        signal: None,
+        t_ns: died.t_ns,
+        phase: Phase::Test,
+        role: None,
+    });
+    let at = root.trace.events.iter().position(|e| e == back).unwrap();
+    let child = seed(&run)
+        .child(d, at as u32, ChildFault::Reboot(2))
+        .unwrap();
+    run.record.injected = vec![Injected {
+        index: 0,
+        matched: child.faults[0].clone(),
+        event: Some(at),
+        t_reached: back.t_ns,
+        t_done: back.t_ns,
+        late: false,
+        drift: None,
+        kill: None,
+    }];
+    run.record.matched = Some(child);
+    let t_ns = back.t_ns;
+    for e in run.trace.events.iter_mut().filter(|e| e.t_ns > t_ns) {
+        e.interval = Interval::new(Phase::Test, 1);
+    }
+    (run, ended)
+}
+
+/// What ended by itself is dead where it was in the run: it can be brought back, and counts among those that a group bears.
+#[test]
+fn havoc_knows_who_ended_by_itself() {
+    let sim = deep(3, 1);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let (run, ended) = with_an_end(&sim, &d);
+    let parent = Parent::new(seed(&run), &d).unwrap();
+    let mut rand = XoRand::new(1);
+    let first_dead = Fault::Reboot {
+        who: Who::FirstDead,
+    };
+    let mut kinds = BTreeMap::new();
+    for _ in 0..200 {
+        let Some(s) = changed(Op::Insert, &parent, None, &d, &mut rand) else {
+            continue;
+        };
+        *kinds.entry(s.faults[0].fault.kind()).or_insert(0) += 1;
+        let At::Exact(p) = &s.faults[0].at else {
+            panic!("what is new is exact")
+        };
+        let t_ns = run
+            .trace
+            .events
+            .iter()
+            .find(|e| run.trace.point(e) == *p)
+            .unwrap()
+            .t_ns;
+        let gone = t_ns >= run.record.exits[0].t_ns;
+        // With it dead nobody else may die; before that, who dies is brought back for it to end.
+        assert!(
+            !gone || !matches!(s.faults[0].fault, Fault::Crash { .. }),
+            "{}",
+            s.to_text()
+        );
+        assert!(!gone || p.node != ended, "a dead node passes no point");
+        // The reboot of the run is that of the first dead, unless one died before it, or it is itself the one that is new.
+        let back = s.faults.last().unwrap();
+        assert!(
+            back.fault == first_dead || !gone || s.faults.len() == 1,
+            "{}",
+            s.to_text()
+        );
+    }
+    assert!(kinds[&FaultKind::Crash] > 5 && kinds.len() > 1, "{kinds:?}");
+}
+
+/// A reboot is drawn where somebody is dead by then.
+#[test]
+fn a_tail_brings_back_only_who_has_ended() {
+    let sim = deep(3, 1);
+    let shape = sim.shape();
+    let d = Drawing {
+        faults: set("crash,reboot"),
+        ..warren(&shape)
+    };
+    let mut root = sim.run(&FaultSequence::empty("sim"));
+    let middle = root.trace.events.len() / 2;
+    let t_ns = root.trace.events[middle].t_ns;
+    root.record.exits.push(warren_model::Exit {
+        node: sim.nodes[2].clone(),
+        incarnation: 1,
+        status: Some(1),
+        signal: None,
+        t_ns,
+        phase: Phase::Test,
+        role: None,
+    });
+    let mut rand = XoRand::new(8);
+    let mut drawn = 0;
+    for _ in 0..50 {
+        let Some(s) = random_points::tail(&seed(&root), &d, &mut rand) else {
+            continue;
+        };
+        let At::Pattern(p) = &s.faults[0].at else {
+            panic!()
+        };
+        let met = crate::campaign::finding::patterns::resolve(
+            p,
+            Interval::new(Phase::Test, 0).0,
+            &root.trace,
+        );
+        // Met at the earliest by a node of the role of the one it was drawn at: the n-th of another comes little earlier.
+        assert!(root.trace.events[met.unwrap()].t_ns + 100 > t_ns);
+        drawn += 1;
+    }
+    assert!(drawn > 10, "{drawn}");
+}
+
+#[test]
+fn favoured_stacks_come_more_often_in_tails_and_inserts() {
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let plain = warren(&shape);
+    let favours = Drawing {
+        favour: Favour::new(&["log.force".into()]),
+        ..plain.clone()
+    };
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let stacks = favours.favour.stacks(&root.trace);
+    assert_eq!(stacks.len(), 1);
+    let run = cast(&sim, &plain, &cold(&root), &mut XoRand::new(2));
+    let met = |s: &FaultSequence| match &s.faults[0].at {
+        At::Exact(p) => stacks.contains(&p.stack),
+        At::Pattern(p) => p.stack.is_some_and(|s| stacks.contains(&s)),
+        _ => false,
+    };
+    let count = |d: &Drawing<'_>| {
+        let mut rand = XoRand::new(4);
+        let parent = Parent::new(seed(&run), d).unwrap();
+        let tails = (0..200).filter_map(|_| random_points::tail(&seed(&root), d, &mut rand));
+        let tails = tails.filter(&met).count();
+        let inserts = (0..200).filter_map(|_| changed(Op::Insert, &parent, None, d, &mut rand));
+        let first =
+            |s: &FaultSequence| s.faults[0] != run.record.matched.as_ref().unwrap().faults[0];
+        (tails, inserts.filter(first).filter(&met).count())
+    };
+    let (without, with) = (count(&plain), count(&favours));
+    assert!(
+        with.0 > 2 * without.0 + 10 && with.1 > 2 * without.1 + 5,
+        "{without:?} {with:?}"
+    );
 }
 
 #[test]
@@ -314,21 +482,28 @@ fn most_are_made_and_come(sim: &Sim) {
     let ground = ground(sim);
     let mut rand = XoRand::new(5);
     let mut full: BTreeMap<String, [u32; 2]> = BTreeMap::new();
+    let mut refused = 0;
     for _ in 0..25 {
         let mut one = || cast(sim, &d, &ground, &mut rand);
         let (a, b) = (one(), one());
-        let parent = Parent::new(seed(&a));
-        let other = Parent::new(seed(&b));
+        let parent = Parent::new(seed(&a), &d);
+        let other = Parent::new(seed(&b), &d);
         let Some(parent) = parent else { continue };
         for op in Op::ALL {
             if let Some(s) = changed(op, &parent, other.as_ref(), &d, &mut rand) {
                 let of = full.entry(op.to_string()).or_default();
+                let run = sim.run(&s);
                 of[0] += 1;
-                of[1] += u32::from(sim.run(&s).complete());
+                of[1] += u32::from(run.complete());
+                let reason = run.record.not_injected.map(|n| n.reason);
+                refused += u32::from(reason.as_deref() == Some("constraint"));
             }
         }
     }
-    println!("{full:?}");
+    println!("{full:?}, refused {refused}");
+    // Each was asked of the constraints; what comes otherwise than in the parent's run may still break them.
+    let all: u32 = full.values().map(|[made, _]| made).sum();
+    assert!(refused * 20 < all, "{refused} of {all}");
     for op in Op::ALL {
         let [made, full] = full.get(&op.to_string()).copied().unwrap_or_default();
         assert!(made >= 12, "{op}: {made} made");
