@@ -9,12 +9,13 @@
 //! the two makes it again. So each try counts once, and at most the one going on is lost. Nothing about it is in the campaign's state: the
 //! journal's last line says that there is nothing left to do.
 
-use super::confirm::{REPLAYS, to_run_again};
+use super::confirm::to_run_again;
 use super::handed::{Cluster, Fuzzes, Handed};
 use super::options::{EndReason, FuzzError};
 use super::session::{STOPPED, Session, ms};
 use super::snapshot::CurrentRun;
 use super::stage::{execute, given_up, line};
+use super::tally::REPLAYS;
 use crate::campaign::finding::Sheet;
 use crate::campaign::folder::{DURABLE, shell_line};
 use crate::campaign::state::hook;

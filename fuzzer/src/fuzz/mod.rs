@@ -26,18 +26,19 @@ mod session;
 mod side_by_side;
 mod snapshot;
 mod stage;
+mod stand;
 mod starts;
 mod store;
 mod story;
 mod sync;
 mod take_over;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod under_way;
 mod waiting;
 
 pub use cluster::run;
-pub use confirm::NEEDED;
 pub use counts::Spared;
 pub use describe::describe;
 pub use drive::{Drive, Limits, Observers, median};
@@ -50,6 +51,7 @@ pub use options::{
 pub use saved::{check_resume, differences, identity};
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
 pub use sync::{check_main, common_identity, is_instance_name};
+pub use tally::NEEDED;
 
 use crate::search::XoRand;
 use libafl::corpus::InMemoryCorpus;

@@ -27,6 +27,24 @@ pub struct Seen {
     pub seed_run: Option<u64>,
 }
 
+impl Seen {
+    /// Its failure of this signature.
+    #[must_use]
+    pub fn failure_of(&self, signature: &str) -> Option<&Failure> {
+        let all = std::iter::once(&self.failure).chain(&self.judgement.failures);
+        all.into_iter().find(|f| f.signature == signature)
+    }
+
+    /// The same run, looked at for its failure of this signature.
+    #[must_use]
+    pub fn of(&self, signature: &str) -> Option<Seen> {
+        Some(Seen {
+            failure: self.failure_of(signature)?.clone(),
+            ..self.clone()
+        })
+    }
+}
+
 const VERSION: u32 = 1;
 
 /// What every version has.

@@ -5,10 +5,10 @@
 //! be replays of a replay, and its sequence in crashes/ can be replayed by hand.
 
 use super::State;
-use super::confirm::stand;
 use super::options::FuzzError;
 use super::owed::Seen;
 use super::session::Session;
+use super::stand::stand;
 use super::story::write_unconfirmed;
 use libafl::state::HasExecutions;
 use warren_feedback::RunObserver;
@@ -28,15 +28,9 @@ pub(super) fn keep(
     if judgement.void.is_some() {
         return Ok(());
     }
-    // As for a test: a known bug that stands hides nothing that only has its signature.
-    let stands = |s: &str| session.standing.contains(s) && session.told(s, None);
     // The run has its story, with all that it showed.
     let repeated = |s: &str| of.judgement.failures.iter().any(|f| f.signature == s);
-    let news = |f: &&Failure| {
-        !repeated(&f.signature)
-            && !stands(&f.signature)
-            && session.options.known.of(f, &product.logs).is_none()
-    };
+    let news = |f: &&Failure| !repeated(&f.signature) && session.is_news(f, product);
     let safety = |f: &&Failure| f.kind == FailureKind::Safety;
     let mut failures = judgement.failures.iter().filter(news);
     let Some(failure) = (failures.clone().find(safety)).or_else(|| failures.next()) else {

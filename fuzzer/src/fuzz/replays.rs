@@ -4,22 +4,22 @@
 //! replay is in the journal when it ends, so that a campaign cut off in between makes those that are left.
 
 use super::State;
-use super::confirm::{REPLAYS, Replayed, fell_often, outcome, to_run_again};
+use super::confirm::{fell_often, to_run_again};
 use super::handed::{Cluster, Fuzzes, Handed};
 use super::options::FuzzError;
 use super::owed::Seen;
 use super::replayed_otherwise;
-use super::saved::Owed;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{given_up, line, undecided_by_load};
+use super::tally::{REPLAYS, Replayed, outcome};
 use super::under_way::{Started, ToStart};
 use crate::campaign::RunRole;
 use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
-use warren_model::{Failure, FailureKind};
+use warren_model::FailureKind;
 
-/// Replays what really happened, as often as is owed still; answers (showed again, replays made) over all. What load may explain has
+/// Replays what really happened, as often as is owed still; what showed again is counted in what is owed. What load may explain has
 /// the machine for itself, one replay after the other; a safety failure's replays share it with what goes on, as many at once as there
 /// are slots.
 ///
@@ -29,7 +29,7 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
     handed: &mut Handed<'_, E, EM, Z>,
     seen: &Seen,
-) -> Result<(u32, u32), FuzzError> {
+) -> Result<(), FuzzError> {
     let sequence = to_run_again(&seen.product.record);
     let durable = seen.product.record.restart_for(seen.failure.stage);
     let at_once = match seen.failure.kind {
@@ -40,10 +40,13 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             1
         }
     };
-    let fell_often = fell_often(session, seen)?;
+    let mut fell = Vec::new();
+    for asked in session.owed.iter().flat_map(|o| &o.asked) {
+        let failure = seen.failure_of(&asked.signature);
+        fell.push(failure.map_or(Ok(false), |f| fell_often(session, f))?);
+    }
     let limit = session.limits.again(&seen.failure);
     let twice = limit > session.limits.run;
-    let mut owed = session.owed.clone().unwrap_or_default();
     let mut given_up = false;
     let mut replays: Vec<Started> = Vec::new();
     loop {
@@ -52,18 +55,20 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             session.ended(replays.swap_remove(at));
             handed.executor.observers_mut().1.0.expect_retest(twice);
             handed.execute(&sequence)?;
-            given_up |= replayed(session, handed.executor, handed.state, seen, &mut owed)?;
+            given_up |= replayed(session, handed.executor, handed.state, seen)?;
             for other in replays.iter().filter(|_| given_up) {
                 other.give_up.store(true, Ordering::SeqCst);
             }
             session.publish(handed.state, false)?;
             continue;
         }
+        let owed = session.owed.clone().unwrap_or_default();
         let begun = owed.n as usize + replays.len();
-        // A liveness failure that cannot show often enough any more falls: the machine is not kept from other work for nothing.
+        // Where no liveness failure can show often enough any more all fall: the machine is not kept from other work for nothing.
         let falls = seen.failure.kind == FailureKind::Liveness
-            && owed.stood.is_none()
-            && outcome(owed.k, owed.n, fell_often) == Replayed::Falls;
+            && owed.asked.iter().zip(&fell).all(|(asked, fell)| {
+                asked.stood.is_none() && outcome(asked.k, owed.n, *fell) == Replayed::Falls
+            });
         let more = begun < REPLAYS as usize && !session.stopping() && !given_up && !falls;
         if more && handed.executor.going_on() < at_once {
             let run = ToStart {
@@ -87,7 +92,7 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             break;
         }
     }
-    Ok((owed.k, owed.n))
+    Ok(())
 }
 
 /// Books the replay in the observers; true where it was cut short and counts nowhere.
@@ -96,7 +101,6 @@ fn replayed<E: Cluster>(
     executor: &E,
     state: &mut State,
     seen: &Seen,
-    owed: &mut Owed,
 ) -> Result<bool, FuzzError> {
     let observers = executor.observers();
     let run = &observers.1.0;
@@ -112,8 +116,7 @@ fn replayed<E: Cluster>(
         return Ok(true);
     }
     session.run_ended(&written)?;
-    let again = |f: &Failure| f.signature == seen.failure.signature;
-    let shown = run.judgement().failures.iter().any(again);
+    let shows = |s: &str| run.judgement().failures.iter().any(|f| f.signature == s);
     // A replay in which less happened than in its run is none of it.
     let record = run.record();
     let less = record.not_injected.is_some() && seen.product.record.happened().is_some();
@@ -121,16 +124,10 @@ fn replayed<E: Cluster>(
         || undecided_by_load(run.judgement())
         || record.set_up_failed()
         || less;
-    if told_nothing && !shown && owed.voids < REPLAYS {
-        owed.voids += 1;
-    } else {
-        owed.n += 1;
-        owed.k += u32::from(shown);
+    if let Some(owed) = session.owed.as_mut() {
+        owed.count(shows, told_nothing);
     }
     replayed_otherwise::keep(session, state, run, seen)?;
-    if let Some(kept) = session.owed.as_mut() {
-        (kept.k, kept.n, kept.voids) = (owed.k, owed.n, owed.voids);
-    }
     session.commit(state)?;
     Ok(false)
 }

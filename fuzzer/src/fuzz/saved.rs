@@ -3,12 +3,12 @@
 //! run's end. How it lies on disk, and in which order, is `campaign/state`'s business.
 
 use super::State;
-use super::confirm::{Replayed, outcome};
 use super::import::Seeds;
 use super::learnt::Learnt;
 use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
 use super::sync::{Other, Taken};
+use super::tally::{Owed, Replayed, outcome};
 use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Lock, Opened, STATE_VERSION, Store, hook, tidy};
 use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
@@ -87,17 +87,6 @@ impl Default for Job {
             lines: Vec::new(),
         }
     }
-}
-
-/// A failing run that is not decided on yet; the run itself lies in `state/owed`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owed {
-    /// Replays in which it showed again, replays made, and beside these replays that told nothing.
-    pub k: u32,
-    pub n: u32,
-    pub voids: u32,
-    /// It stands already: its number, and the name of its file.
-    pub stood: Option<(u64, String)>,
 }
 
 /// What is to be done after a record is in the journal, and again when that was cut off.

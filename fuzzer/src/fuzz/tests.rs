@@ -14,6 +14,7 @@ mod seeds;
 mod slots;
 mod starts;
 mod sync;
+mod two_ways;
 mod waits;
 mod warren;
 

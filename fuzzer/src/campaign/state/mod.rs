@@ -12,7 +12,7 @@
 //! 3. The line, then `queue/<name>`, then what other instances are told (sync.jsonl). 4. Files that became useless are removed (a parked file that was read back, `state/owed`).
 //!
 //! A finding: record with "owed" -> `crashes/<name>` and `findings/<n>/` -> record "it stands" -> one record per replay -> the rate
-//! is written -> record "nothing owed" -> `state/owed` is removed. Names and numbers follow from the state, so doing a step
+//! is written -> record "nothing owed" -> `state/owed` is removed. Where a run has several, each has its record "it stands". Names and numbers follow from the state, so doing a step
 //! twice writes the same files again.
 //!
 //! Killed before 2, the run in progress is lost and its files of step 1 are removed (`tidy`). Killed after 2, the step that was
@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 use warren_model::ids::fnv1a;
 
 /// Version of checkpoint and journal.
-pub const STATE_VERSION: u8 = 10;
+pub const STATE_VERSION: u8 = 11;
 const MAGIC: &[u8; 7] = b"WARNCKP";
 const LEVEL: i32 = 3;
 
