@@ -11,7 +11,8 @@ use super::State;
 use super::handed::{Cluster, Fuzzes, Handed};
 use super::minimise::{Wanted, minimise};
 use super::options::FuzzError;
-use super::owed::{self, Seen};
+use super::owed::{self, Seen, Which};
+use super::replayed_otherwise;
 use super::replays::replay;
 use super::session::Session;
 use super::stand::{rate, rate_text, save_sequence, saved, shown_again, stand, stand_owed};
@@ -45,7 +46,7 @@ pub fn owe<E: Cluster>(
     let Some(seen) = seen(session, executor, state, why) else {
         return Ok(());
     };
-    owed::write(session.folder.root(), &seen)?;
+    owed::write(session.folder.root(), Which::Run, &seen)?;
     hook::point("owed");
     session.owed = Some(Owed::of(asked(session, &seen)));
     Ok(())
@@ -129,10 +130,13 @@ pub fn decide<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
     handed: &mut Handed<'_, E, EM, Z>,
 ) -> Result<(), FuzzError> {
-    let Some(owed) = session.owed.clone() else {
+    if session.owed.is_none() {
         return Ok(());
-    };
-    let seen = owed::read(session.folder.root())?;
+    }
+    // A kill or Ctrl-C came between a replay and what it showed.
+    replayed_otherwise::keep(session, handed.state)?;
+    let owed = session.owed.clone().unwrap_or_default();
+    let seen = owed::read(session.folder.root(), Which::Run)?;
     let stood = owed.asked.iter().filter_map(|a| a.stood.as_ref());
     let mut numbers: Vec<u64> = stood.map(|s| s.0).collect();
     let before = session.findings.len();
@@ -288,7 +292,7 @@ fn settled(session: &mut Session, state: &mut State) -> Result<(), FuzzError> {
     session.owed = None;
     hook::point("decided");
     session.commit(state)?;
-    owed::remove(session.folder.root())
+    owed::remove(session.folder.root(), Which::Run)
 }
 
 /// Whether the stories that are kept of a liveness failure's signature tell that it did not show again often enough to expect no better.

@@ -1,5 +1,6 @@
 //! `state/owed`: a failing run that is to be decided on, whole, so that a campaign cut off in between can confirm it and tell its
-//! story. Written by confirmation before the record that says so, removed after the one that says it is decided on.
+//! story. `state/owed-replay`: a replay of it that failed in another way, until that is told. Written by confirmation before the record
+//! that says so, removed after the one that says it is decided on.
 //!
 //! zstd over JSON: history and observations have no compact form. The trace in it is postcard: its keys are no texts.
 
@@ -79,16 +80,26 @@ struct Stored<'a> {
     unparked: u32,
 }
 
-fn path(root: &Path) -> PathBuf {
-    folder(root).join("owed")
+/// Which of the two it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Run,
+    Replay,
+}
+
+fn path(root: &Path, which: Which) -> PathBuf {
+    folder(root).join(match which {
+        Which::Run => "owed",
+        Which::Replay => "owed-replay",
+    })
 }
 
 /// Writes it whole.
 ///
 /// # Errors
 /// I/O, with the path.
-pub fn write(root: &Path, seen: &Seen) -> Result<(), FuzzError> {
-    let path = path(root);
+pub fn write(root: &Path, which: Which, seen: &Seen) -> Result<(), FuzzError> {
+    let path = path(root, which);
     let format = |why: String| FuzzError::Format {
         path: path.clone(),
         why,
@@ -122,8 +133,8 @@ pub fn write(root: &Path, seen: &Seen) -> Result<(), FuzzError> {
 ///
 /// # Errors
 /// I/O; another version; damage.
-pub fn read(root: &Path) -> Result<Seen, FuzzError> {
-    let path = path(root);
+pub fn read(root: &Path, which: Which) -> Result<Seen, FuzzError> {
+    let path = path(root, which);
     let packed = std::fs::read(&path).map_err(io("reading the run to be decided on", &path))?;
     let format = |why: String| FuzzError::Format {
         path: path.clone(),
@@ -169,8 +180,8 @@ pub fn read(root: &Path) -> Result<Seen, FuzzError> {
 ///
 /// # Errors
 /// I/O, with the path.
-pub fn remove(root: &Path) -> Result<(), FuzzError> {
-    let path = path(root);
+pub fn remove(root: &Path, which: Which) -> Result<(), FuzzError> {
+    let path = path(root, which);
     std::fs::remove_file(&path).map_err(io("removing", &path))
 }
 
@@ -220,18 +231,22 @@ mod tests {
             at_ms: 8,
             seed_run: Some(3),
         };
-        write(dir.path(), &seen).unwrap();
-        let back = read(dir.path()).unwrap();
+        let which = Which::Run;
+        let other = Which::Replay;
+        write(dir.path(), other, &seen).unwrap();
+        assert!(read(dir.path(), which).is_err());
+        write(dir.path(), which, &seen).unwrap();
+        let back = read(dir.path(), which).unwrap();
         assert_eq!(format!("{back:?}"), format!("{seen:?}"));
-        let other = zstd::encode_all(&br#"{"version":2,"runs":[]}"#[..], 3).unwrap();
-        std::fs::write(path(dir.path()), other).unwrap();
-        let text = read(dir.path()).unwrap_err().to_string();
+        let older = zstd::encode_all(&br#"{"version":2,"runs":[]}"#[..], 3).unwrap();
+        std::fs::write(path(dir.path(), which), older).unwrap();
+        let text = read(dir.path(), which).unwrap_err().to_string();
         assert!(
             text.contains("state/owed") && text.contains("has version 2, this program reads 1"),
             "{text}"
         );
-        remove(dir.path()).unwrap();
-        let text = read(dir.path()).unwrap_err().to_string();
+        remove(dir.path(), which).unwrap();
+        let text = read(dir.path(), which).unwrap_err().to_string();
         assert!(text.contains("state/owed"), "{text}");
     }
 }

@@ -1,12 +1,13 @@
 //! A replay that fails in another way than the run it repeats: what it shows may never show again, so it is kept with its logs when it is
-//! seen. Called by `replays` for each replay that told something.
+//! seen. Called by `replays` for each replay, and by `confirm` for one that a kill cut off. The journal says that it is owed before
+//! anything of it is in findings/ or crashes/: a replay that is made again need not show it, and its number would be another's.
 //!
 //! A safety failure stands by its evidence, as in a test, and what else failed is kept as unconfirmed. It makes no replays: those would
 //! be replays of a replay, and its sequence in crashes/ can be replayed by hand.
 
 use super::State;
 use super::options::FuzzError;
-use super::owed::Seen;
+use super::owed::{self, Seen, Which};
 use super::session::Session;
 use super::stand::stand;
 use super::story::write_unconfirmed;
@@ -14,13 +15,13 @@ use libafl::state::HasExecutions;
 use warren_feedback::RunObserver;
 use warren_model::{Failure, FailureKind};
 
-/// Keeps the run in the observer, a replay of `of`, where it shows what has no story yet.
+/// The run in the observer is a replay of `of`: where it shows what has no story yet, that is written down. The next record says so.
 ///
 /// # Errors
 /// I/O, with the path.
-pub(super) fn keep(
+pub(super) fn owe(
     session: &mut Session,
-    state: &mut State,
+    state: &State,
     run: &RunObserver,
     of: &Seen,
 ) -> Result<(), FuzzError> {
@@ -45,19 +46,37 @@ pub(super) fn keep(
         at_ms: session.clock.fuzz_ms(),
         seed_run: of.seed_run,
     };
-    let rate = format!(
-        "seen in a replay of {}, not replayed itself",
-        of.failure.signature
-    );
-    if safety(&failure) {
-        let rate = format!("{rate}; stands by its evidence");
-        return stand(session, state, &seen, 0, 0, Some(&rate)).map(drop);
+    owed::write(session.folder.root(), Which::Replay, &seen)?;
+    if let Some(owed) = session.owed.as_mut() {
+        owed.otherwise = true;
     }
-    let folder = write_unconfirmed(session, &seen, (0, 0), &format!("{rate}: no finding"))?;
-    session.say(format!(
-        "{}: {rate}: no finding",
-        crate::campaign::finding::headline(&seen.failure)
-    ));
-    session.say(format!("  story:     {}", folder.display()));
     Ok(())
+}
+
+/// Keeps what a replay showed, where that is owed.
+///
+/// # Errors
+/// I/O, with the path.
+pub(super) fn keep(session: &mut Session, state: &mut State) -> Result<(), FuzzError> {
+    if !session.owed.as_ref().is_some_and(|o| o.otherwise) {
+        return Ok(());
+    }
+    let seen = owed::read(session.folder.root(), Which::Replay)?;
+    let rate = format!("seen in {}, not replayed itself", seen.why);
+    if seen.failure.kind == FailureKind::Safety {
+        let rate = format!("{rate}; stands by its evidence");
+        stand(session, state, &seen, 0, 0, Some(&rate))?;
+    } else {
+        let folder = write_unconfirmed(session, &seen, (0, 0), &format!("{rate}: no finding"))?;
+        session.say(format!(
+            "{}: {rate}: no finding",
+            crate::campaign::finding::headline(&seen.failure)
+        ));
+        session.say(format!("  story:     {}", folder.display()));
+    }
+    if let Some(owed) = session.owed.as_mut() {
+        owed.otherwise = false;
+    }
+    session.commit(state)?;
+    owed::remove(session.folder.root(), Which::Replay)
 }

@@ -127,7 +127,8 @@ fn replayed<E: Cluster>(
     if let Some(owed) = session.owed.as_mut() {
         owed.count(shows, told_nothing);
     }
-    replayed_otherwise::keep(session, state, run, seen)?;
+    replayed_otherwise::owe(session, state, run, seen)?;
     session.commit(state)?;
+    replayed_otherwise::keep(session, state)?;
     Ok(false)
 }

@@ -315,6 +315,7 @@ pub fn read_back(folder: &Folder, say: impl Fn(String)) -> Result<(Store, Whole)
             hangs: now.counts.saved_hangs,
             parked: whole.queue.parked().collect(),
             owed: now.owed.is_some(),
+            otherwise: now.owed.as_ref().is_some_and(|o| o.otherwise),
             run_time_ms: now.fuzz_ms,
         },
     )?;

@@ -12,8 +12,9 @@
 //! 3. The line, then `queue/<name>`, then what other instances are told (sync.jsonl). 4. Files that became useless are removed (a parked file that was read back, `state/owed`).
 //!
 //! A finding: record with "owed" -> `crashes/<name>` and `findings/<n>/` -> record "it stands" -> one record per replay -> the rate
-//! is written -> record "nothing owed" -> `state/owed` is removed. Where a run has several, each has its record "it stands". Names and numbers follow from the state, so doing a step
-//! twice writes the same files again.
+//! is written -> record "nothing owed" -> `state/owed` is removed. Where a run has several, each has its record "it stands".
+//! What only a replay shows: `state/owed-replay` -> the replay's record, which says so -> its files -> record "kept" -> it is removed.
+//! Names and numbers follow from the state, so doing a step twice writes the same files again.
 //!
 //! Killed before 2, the run in progress is lost and its files of step 1 are removed (`tidy`). Killed after 2, the step that was
 //! cut off is made again. What can be seen in queue/, crashes/ and hangs/ was therefore always in the journal before: it is

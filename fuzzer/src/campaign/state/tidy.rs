@@ -18,6 +18,8 @@ pub struct Expected {
     pub parked: BTreeSet<u64>,
     /// A finding is being decided on: its files may be there already.
     pub owed: bool,
+    /// So is a replay of it that failed in another way.
+    pub otherwise: bool,
     pub run_time_ms: u64,
 }
 
@@ -42,6 +44,9 @@ pub fn tidy(root: &Path, expected: &Expected) -> Result<Vec<String>, FuzzError> 
     runs(&root.join("runs"), expected)?;
     if !expected.owed {
         remove(&root.join("state/owed"))?;
+    }
+    if !expected.otherwise {
+        remove(&root.join("state/owed-replay"))?;
     }
     let more = u64::from(expected.owed);
     for (sub, known) in [
@@ -203,6 +208,7 @@ mod tests {
             "queue/.id:000002.123.5",
             "state/.checkpoint.123",
             "state/owed",
+            "state/owed-replay",
             "findings/000000/.evidence.txt.9.9",
         ];
         let strange = "queue/id:000002,src:000000,time:1,execs:9,op:crash";

@@ -1,9 +1,10 @@
 //! Runs that fail as a finding that stands does, and otherwise too: their stories are kept in its folder, one of each way.
 
 use super::known::list;
-use super::resume::copy;
+use super::resume::{copy, seen};
 use super::*;
 use crate::campaign::finding::Sheet;
+use crate::campaign::state::hook::testing::looking;
 use crate::known::KnownBugs;
 use std::collections::BTreeSet;
 
@@ -129,6 +130,66 @@ fn what_a_replay_shows_instead_is_kept_with_its_logs() {
         evidence.contains("seen in a replay of ") && evidence.contains("no finding"),
         "{evidence}"
     );
+}
+
+/// Killed at any instant around a replay that loses data; made again it does not, and a later test loses data in another way.
+#[test]
+fn what_a_replay_showed_keeps_its_number_whenever_it_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, copies) = (dir.path().join("first"), dir.path().join("copies"));
+    let cuts = Rc::new(RefCell::new(Vec::new()));
+    let (from, list) = (first.join("default"), cuts.clone());
+    let look = move |point: &str| {
+        let to = copies.join(format!("{}-{point}", list.borrow().len()));
+        copy(&from, &to.join("default"));
+        std::fs::remove_file(to.join("default/lock")).unwrap();
+        list.borrow_mut().push(to);
+    };
+    let quiet = || Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let o = options(&first, StrategyKind::CrashFuzz, 9, 3);
+    looking(look, || fuzz(quiet(), o, replays_failing_otherwise()));
+    let found = |out: &Path| {
+        let sheet = out.join("default/findings/000000/finding.json");
+        Sheet::read(&sheet).ok().map(|s| s.found.signature)
+    };
+    let own = found(&first).unwrap();
+    let mut told = 0;
+    for out in cuts.borrow().iter() {
+        let there = seen(&out.join("default"));
+        told += usize::from(found(out).is_some());
+        if !out.join("default/state/checkpoint").is_file() {
+            continue;
+        }
+        let o = FuzzOptions {
+            resume: true,
+            ..options(out, StrategyKind::CrashFuzz, 9, 4)
+        };
+        let tests_lose: Tweak = Box::new(|_, input, options, product| {
+            if !input.faults.is_empty() && options.limit < Duration::from_secs(40) {
+                product.observations.push(Observation::Mismatch {
+                    node: "n1".into(),
+                    what: "order".into(),
+                    detail: "planted".into(),
+                });
+            }
+        });
+        let had = found(out).is_some();
+        fuzz(quiet(), o, tests_lose);
+        let now = seen(&out.join("default"));
+        let lost: Vec<_> = there.difference(&now).collect();
+        assert!(lost.is_empty(), "{}: {lost:?}", out.display());
+        if had {
+            assert_eq!(found(out).as_ref(), Some(&own), "{}", out.display());
+        }
+        let ids: Vec<_> = names(&out.join("default/crashes"));
+        let ids: Vec<u64> = ids.into_iter().map(|n| n.id).collect();
+        let each: BTreeSet<u64> = ids.iter().copied().collect();
+        assert_eq!(ids.len(), each.len(), "{}: {ids:?}", out.display());
+    }
+    assert!(told > 1, "{told}");
 }
 
 /// The first fuzzed run loses data as a known bug does, with its line; a replay of the third one loses data so without it.

@@ -115,7 +115,7 @@ fn all_of_it_is_read(sample: &Path) {
     );
     assert_eq!((whole.seed, whole.now.owed.is_some()), (3, true));
     assert_eq!(whole.now.kept, count(&root.join("queue"), "") as u64);
-    let owed = owed::read(root).unwrap();
+    let owed = owed::read(root, owed::Which::Run).unwrap();
     assert!(!owed.judgement.failures.is_empty() && !owed.product.trace.events.is_empty());
     let runs = root.join("runs");
     let mut parked = 0;
