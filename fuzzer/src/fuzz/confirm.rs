@@ -370,6 +370,20 @@ impl Session {
         self.known_bug(seen).map(ToString::to_string)
     }
 
+    /// The number upstream of a failure of a run.
+    fn upstream(&self, failure: &Failure, product: &RunProduct) -> Option<&str> {
+        let known = self.options.known.of(failure, &product.logs)?;
+        Some(&known.id)
+    }
+
+    /// A failure of another run is what `seen` shows with its signature: the same known bug, or none as it is. Most lost writes have one signature.
+    pub(super) fn shows_again(&self, seen: &Seen, failure: &Failure, product: &RunProduct) -> bool {
+        let all = std::iter::once(&seen.failure).chain(&seen.judgement.failures);
+        let upstream = self.upstream(failure, product);
+        all.filter(|f| f.signature == failure.signature)
+            .any(|f| self.upstream(f, &seen.product) == upstream)
+    }
+
     /// A failure that nothing tells of yet: no finding that stands, as a known bug that does hides nothing that only has its signature, and no
     /// number upstream.
     pub(super) fn is_news(&self, failure: &Failure, product: &RunProduct) -> bool {

@@ -347,12 +347,16 @@ impl<E: Cluster, EM, Z: Fuzzes<E, EM>> World for Campaign<'_, '_, E, EM, Z> {
             return Ok(None);
         }
         self.session.run_ended(&written)?;
+        // No known bug is made smaller here, and one may have the signature of what is.
+        let known = &self.session.options.known;
+        let news = |f: &Failure| known.of(f, &run.product().logs).is_none();
         Ok(Some(outcome(
             &ask.sequence,
             run.product(),
             run.judgement(),
             &self.nodes,
             1,
+            &|f| news(f).then(|| f.signature.clone()),
         )))
     }
 

@@ -30,8 +30,7 @@ pub(super) fn owe(
         return Ok(());
     }
     // The run has its story, with all that it showed.
-    let repeated = |s: &str| of.judgement.failures.iter().any(|f| f.signature == s);
-    let news = |f: &&Failure| !repeated(&f.signature) && session.is_news(f, product);
+    let news = |f: &&Failure| !session.shows_again(of, f, product) && session.is_news(f, product);
     let safety = |f: &&Failure| f.kind == FailureKind::Safety;
     let mut failures = judgement.failures.iter().filter(news);
     let Some(failure) = (failures.clone().find(safety)).or_else(|| failures.next()) else {

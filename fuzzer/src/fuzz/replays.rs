@@ -15,6 +15,7 @@ use super::stage::{given_up, line, undecided_by_load};
 use super::tally::{REPLAYS, Replayed, outcome};
 use super::under_way::{Started, ToStart};
 use crate::campaign::RunRole;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
 use warren_model::FailureKind;
@@ -116,7 +117,9 @@ fn replayed<E: Cluster>(
         return Ok(true);
     }
     session.run_ended(&written)?;
-    let shows = |s: &str| run.judgement().failures.iter().any(|f| f.signature == s);
+    let failures = run.judgement().failures.iter();
+    let again = failures.filter(|f| session.shows_again(seen, f, run.product()));
+    let again: BTreeSet<&str> = again.map(|f| f.signature.as_str()).collect();
     // A replay in which less happened than in its run is none of it.
     let record = run.record();
     let less = record.not_injected.is_some() && seen.product.record.happened().is_some();
@@ -125,7 +128,7 @@ fn replayed<E: Cluster>(
         || record.set_up_failed()
         || less;
     if let Some(owed) = session.owed.as_mut() {
-        owed.count(shows, told_nothing);
+        owed.count(|s| again.contains(s), told_nothing);
     }
     replayed_otherwise::owe(session, state, run, seen)?;
     session.commit(state)?;

@@ -5,7 +5,8 @@
 use super::facts::Facts;
 use super::journal::{Journal, JournalError};
 use super::machine::{Ask, Ended, Minimiser, Outcome, Told};
-use warren_model::{FaultSequence, Judgement, NodeName, RunProduct, Verdict};
+use crate::known::KnownBugs;
+use warren_model::{Failure, FaultSequence, Judgement, NodeName, RunProduct, Verdict};
 
 /// What happens around a run.
 pub trait World {
@@ -76,7 +77,8 @@ fn say<W: World>(told: &mut Vec<Told>, m: &Minimiser, world: &mut W) -> Result<(
     Ok(())
 }
 
-/// What the machine is told of a judged run.
+/// What the machine is told of a judged run. `name` is what a failure is called, `None` where it is none of those that count: a known bug
+/// may have the signature of the failure to keep.
 #[must_use]
 pub fn outcome(
     asked: &FaultSequence,
@@ -84,6 +86,7 @@ pub fn outcome(
     judgement: &Judgement,
     nodes: &[NodeName],
     cost: u64,
+    name: &dyn Fn(&Failure) -> Option<String>,
 ) -> Outcome {
     let failed = judgement.verdict == Verdict::Fail;
     let ended = if judgement.void.is_some() || product.record.void.is_some() {
@@ -99,11 +102,10 @@ pub fn outcome(
     };
     let mut signatures: Vec<String> = Vec::new();
     if ended == Ended::Failed {
-        let first = judgement.signature().map(str::to_owned);
-        for s in first
-            .into_iter()
-            .chain(judgement.failures.iter().map(|f| f.signature.clone()))
-        {
+        let first = judgement.signature();
+        let mut failures: Vec<&Failure> = judgement.failures.iter().collect();
+        failures.sort_by_key(|f| Some(f.signature.as_str()) != first);
+        for s in failures.into_iter().filter_map(name) {
             if !signatures.contains(&s) {
                 signatures.push(s);
             }
@@ -114,5 +116,14 @@ pub fn outcome(
         ended,
         signatures,
         cost,
+    }
+}
+
+/// A failure's name by its target's list: its signature, with the number upstream of a known bug, as one that has none may have the same
+/// signature.
+pub fn name(known: &KnownBugs, failure: &Failure, product: &RunProduct) -> String {
+    match known.of(failure, &product.logs) {
+        Some(bug) => format!("{} {}", failure.signature, bug.id),
+        None => failure.signature.clone(),
     }
 }

@@ -9,6 +9,7 @@ use super::candidate::{Best, Candidate, differs, nodes};
 use super::facts::Facts;
 use super::shrink::Shrink;
 use super::simpler::{by_role, cold, simpler, wider};
+use super::which::most_often;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{ClusterShape, FaultSequence, NodeName};
@@ -29,7 +30,7 @@ pub struct Settings {
     /// -n and -k.
     pub tries: Option<u32>,
     pub needed: Option<u32>,
-    /// The failure to keep; none = the one seen most often.
+    /// The failure to keep; none = the one seen most often. Where only a known bug of that signature is seen, that one.
     pub signature: Option<String>,
 }
 
@@ -51,7 +52,7 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub ended: Ended,
-    /// Of all failures, the first is the one it would be filed under.
+    /// Of all failures, the first is the one it would be filed under; that of a known bug with its number (`drive::name`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<String>,
     /// Of a failing run.
@@ -450,19 +451,8 @@ impl Minimiser {
         });
     }
 
-    /// The failure to keep and how often it showed so far: the one asked for, else the one most runs are filed under.
     fn most_often(&self) -> Option<(String, u32)> {
-        if let Some(s) = &self.signature {
-            let k = self.learned.iter().filter(|o| o.signatures.contains(s));
-            return Some((s.clone(), u32::try_from(k.count()).unwrap_or(u32::MAX)));
-        }
-        let mut first: BTreeMap<&String, u32> = BTreeMap::new();
-        for s in self.learned.iter().filter_map(|o| o.signatures.first()) {
-            *first.entry(s).or_default() += 1;
-        }
-        let (name, _) = first.into_iter().max_by_key(|(_, n)| *n)?;
-        let k = self.learned.iter().filter(|o| o.signatures.contains(name));
-        Some((name.clone(), u32::try_from(k.count()).unwrap_or(u32::MAX)))
+        most_often(self.signature.as_deref(), &self.learned)
     }
 
     fn shows(&self, outcome: &Outcome) -> bool {

@@ -16,6 +16,7 @@ mod shrink;
 mod simpler;
 #[cfg(test)]
 mod tests;
+mod which;
 
 pub use input::beside;
 
@@ -25,6 +26,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, failed, load, reproduce_flags, run_options};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::WayOut;
+use crate::known::KnownBugs;
 use crate::replay::flow::one;
 use candidate::Candidate;
 use drive::{World, drive};
@@ -68,6 +70,7 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
     }
     let input = input::read(given)?;
     let described = load(&input.sequence.target, &args.setup)?;
+    let known = KnownBugs::of_target(&described).map_err(CliError::usage)?;
     // Before set-up: Maven, too, must be ended when the user asks.
     let interrupt = Interrupt::install()?;
     let options = RunOptions {
@@ -119,6 +122,7 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
     let mut world = Cluster {
         runner: &runner,
         judge: &judge,
+        known: &known,
         options,
         limit,
         interrupt: &interrupt,
@@ -261,6 +265,7 @@ fn say(line: &str) {
 struct Cluster<'a> {
     runner: &'a Runner,
     judge: &'a Judge,
+    known: &'a KnownBugs,
     options: RunOptions,
     limit: Duration,
     interrupt: &'a Interrupt,
@@ -321,6 +326,7 @@ impl World for Cluster<'_> {
             &judgement,
             &self.nodes,
             cost,
+            &|f| Some(drive::name(self.known, f, &product)),
         )))
     }
 

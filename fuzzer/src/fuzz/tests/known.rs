@@ -174,3 +174,50 @@ fn a_known_bug_hides_no_other_in_its_run() {
     let like = format!("\nfails also as: 000000 [{first}]\n");
     assert!(story(1).contains(&like), "{}", story(1));
 }
+
+/// The third fuzzed run loses data as no known bug does. Later runs lose it with the line that tells one, as often as asked.
+#[test]
+fn a_replay_that_shows_a_known_bug_says_nothing_for_what_looks_like_it() {
+    let campaign = |dir: &Path, known: KnownBugs, lines_from: u64| {
+        let tweak: Tweak = Box::new(move |run, input, _, product| {
+            if run < 8 || input.faults.is_empty() {
+                return;
+            }
+            product.observations.push(lost(&"n1".into()));
+            if run >= lines_from {
+                product.logs.insert("n1".into(), "a\nthe line\n".into());
+            }
+        });
+        let quiet = Sim {
+            bug: false,
+            ..Sim::new(3, 1)
+        };
+        let o = FuzzOptions {
+            known,
+            minimize: true,
+            exit_on_bug: true,
+            ..options(dir, StrategyKind::CrashFuzz, 9, 20)
+        };
+        let snapshot = o.snapshot.clone();
+        (fuzz(quiet, o, tweak), snapshot.drain_lines())
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (end, _) = campaign(dir.path(), KnownBugs::default(), 8);
+    let signature = stat(&end.folder, "finding_000000")[..8].to_owned();
+    // Run 8 fails, 9 to 11 are its replays, what follows makes it smaller.
+    for (lines_from, rate, small) in [
+        (100, "3/3", "minimised: faults"),
+        (12, "3/3", "minimised: no: it did not show"),
+        (10, "1/3", "minimised: no: it did not show"),
+        (9, "0/3", "minimised: no: it did not show"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let known = list(&signature, "'^the line$'");
+        let (end, said) = campaign(dir.path(), known, lines_from);
+        assert_eq!((end.findings, end.known), (1, 0), "{lines_from}");
+        let stands = stat(&end.folder, "finding_000000");
+        assert!(stands.ends_with(rate), "{lines_from}: {stands}");
+        let told = said.iter().any(|l| l.contains(small));
+        assert!(told, "{lines_from}: {said:?}");
+    }
+}

@@ -23,6 +23,7 @@ fn on_sim(given: &FaultSequence, sim: &Sim, runs: u64) -> (Minimiser, Vec<Told>)
             &judge.judge(&product),
             &sim.nodes,
             1,
+            &|f| Some(f.signature.clone()),
         )
     });
     (m, told)
