@@ -216,7 +216,7 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             if let Some(asked) = owed.asked.first() {
                 rate(session, seen, asked, owed.n)?;
             }
-            if owed.n < REPLAYS && session.stopping() {
+            if !owed.through() && session.stopping() {
                 return Ok(());
             }
             settled(session, handed.state)
@@ -241,7 +241,7 @@ fn settle_liveness(
 ) -> Result<bool, FuzzError> {
     let owed = session.owed.clone().unwrap_or_default();
     let n = owed.n;
-    let cut_off = n < REPLAYS && session.stopping();
+    let cut_off = !owed.through() && session.stopping();
     let mut left = false;
     let mut fallen = None;
     for (at, asked) in owed.asked.iter().enumerate() {
@@ -258,7 +258,7 @@ fn settle_liveness(
             left |= cut_off;
             continue;
         }
-        match outcome(k, n, fell_often(session, &seen.failure)?) {
+        match owed.outcome(asked, fell_often(session, &seen.failure)?) {
             Replayed::Stands => {
                 let rate = rate_text(session, &seen, k, n);
                 stand_owed(session, state, &seen, k, n, Some(&rate))?;

@@ -12,7 +12,7 @@ use super::replayed_otherwise;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
 use super::stage::{given_up, line, undecided_by_load};
-use super::tally::{REPLAYS, Replayed, outcome};
+use super::tally::{REPLAYS, Replayed};
 use super::under_way::{Started, ToStart};
 use crate::campaign::RunRole;
 use std::collections::BTreeSet;
@@ -64,11 +64,11 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             continue;
         }
         let owed = session.owed.clone().unwrap_or_default();
-        let begun = owed.n as usize + replays.len();
+        let begun = owed.spent() as usize + replays.len();
         // Where no liveness failure can show often enough any more all fall: the machine is not kept from other work for nothing.
         let falls = seen.failure.kind == FailureKind::Liveness
             && owed.asked.iter().zip(&fell).all(|(asked, fell)| {
-                asked.stood.is_none() && outcome(asked.k, owed.n, *fell) == Replayed::Falls
+                asked.stood.is_none() && owed.outcome(asked, *fell) == Replayed::Falls
             });
         let more = begun < REPLAYS as usize && !session.stopping() && !given_up && !falls;
         if more && handed.executor.going_on() < at_once {

@@ -13,7 +13,7 @@ pub const NEEDED: u32 = 2;
 /// A failing run that is not decided on yet; the run itself lies in `state/owed`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owed {
-    /// Replays made, and beside these replays that told nothing.
+    /// Replays that told something, and beside these those that told nothing.
     pub n: u32,
     pub voids: u32,
     /// The failures that replays are asked for; the run is filed under the first.
@@ -57,10 +57,28 @@ impl Owed {
         self.asked.first().and_then(|a| a.stood.as_ref())
     }
 
-    /// One more replay has ended, and showed those failures that `shows` says.
+    /// Replays that are spent: one that told nothing is made again, three times in all.
+    #[must_use]
+    pub fn spent(&self) -> u32 {
+        self.n + self.voids.saturating_sub(REPLAYS)
+    }
+
+    /// No replay is left to make.
+    #[must_use]
+    pub fn through(&self) -> bool {
+        self.spent() >= REPLAYS
+    }
+
+    /// What the replays so far make of one of the failures.
+    pub(super) fn outcome(&self, asked: &Asked, fell_often: bool) -> Replayed {
+        let left = REPLAYS.saturating_sub(self.spent());
+        outcome_of(asked.k, self.n, left, fell_often)
+    }
+
+    /// One more replay has ended, and showed those failures that `shows` says. One that told nothing is in no rate.
     pub fn count(&mut self, shows: impl Fn(&str) -> bool, told_nothing: bool) {
         let any = self.asked.iter().any(|a| shows(&a.signature));
-        if told_nothing && !any && self.voids < REPLAYS {
+        if told_nothing && !any {
             self.voids += 1;
             return;
         }
@@ -82,11 +100,16 @@ pub(super) enum Replayed {
 
 /// It showed again in `k` of the `n` replays that were made.
 pub(super) fn outcome(k: u32, n: u32, fell_often: bool) -> Replayed {
+    outcome_of(k, n, REPLAYS.saturating_sub(n), fell_often)
+}
+
+/// With so many replays `left`: fewer where others told nothing.
+fn outcome_of(k: u32, n: u32, left: u32, fell_often: bool) -> Replayed {
     if k >= NEEDED {
         Replayed::Stands
     } else if fell_often && k < n {
         Replayed::Falls
-    } else if k + REPLAYS.saturating_sub(n) >= NEEDED {
+    } else if k + left >= NEEDED {
         Replayed::Open
     } else {
         Replayed::Falls
@@ -120,23 +143,30 @@ mod tests {
     #[test]
     fn each_failure_has_its_own_count() {
         type Case<'a> = (&'a [&'a str], (u32, u32, u32, u32));
-        let table: [Case<'_>; 6] = [
+        let table: [Case<'_>; 8] = [
             (&[], (0, 0, 0, 0)),
             (&["b", "b", "b"], (3, 0, 0, 3)),
             (&["ab", "b", "a"], (3, 0, 2, 2)),
             (&["c", "ab"], (2, 0, 1, 1)),
             (&["-", "b"], (1, 1, 0, 1)),
+            (&["-", "-", "-", "-", "b", "b"], (2, 4, 0, 2)),
+            (&["-", "-", "-", "-", "-", "-"], (0, 6, 0, 0)),
             // It told something, whatever else it was.
             (&["-b"], (1, 0, 0, 1)),
         ];
         for (replays, want) in table {
             let mut owed = Owed::of(["a", "b"].map(String::from));
-            for shown in replays {
+            for (made, shown) in replays.iter().enumerate() {
+                assert!(!owed.through(), "{replays:?}: after {made}");
                 owed.count(|s| shown.contains(s), shown.starts_with('-'));
             }
             let k = |at: usize| owed.asked[at].k;
             let got = (owed.n, owed.voids, k(0), k(1));
             assert_eq!(got, want, "{replays:?}");
+            let through = replays.len() == 6 || owed.n == 3;
+            assert_eq!(owed.through(), through, "{replays:?}");
+            let open = |at: usize| owed.outcome(&owed.asked[at], false) == Replayed::Open;
+            assert!(!through || !open(0) && !open(1), "{replays:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! read. A case fails when any of its runs failed or hung; it is skipped when none could be judged in full (unknown, void, not
 //! injected, not run); else it passed. quick-junit escapes, and drops what XML cannot hold.
 
-use super::report::{Outcome, kind, run_text};
+use super::report::{Outcome, kind, run_text, voids_text};
 use crate::campaign::Environment;
 use crate::campaign::folder::write_whole;
 use crate::cli::exit::CliError;
@@ -184,6 +184,7 @@ impl Case {
 
     fn status(&self) -> TestCaseStatus {
         let n = self.runs.len();
+        let voids = self.count(Outcome::Void);
         let bad = |o: Outcome| self.runs.iter().filter(move |r| r.outcome == o);
         let failure = |o: Outcome| -> Option<TestCaseStatus> {
             let first = bad(o).next()?;
@@ -193,9 +194,11 @@ impl Case {
             let mut s = TestCaseStatus::non_success(NonSuccessKind::Failure);
             s.set_type(first.what.as_str());
             s.set_message(format!(
-                "{} in {} of {n} runs, signature {}",
+                "{} in {} of {} runs{}, signature {}",
                 o.word(),
                 self.count(o),
+                n - voids,
+                voids_text(voids),
                 signatures.join(", ")
             ));
             let text: String = bad(o).map(|r| r.text.as_str()).collect();
@@ -290,7 +293,7 @@ mod tests {
     #[test]
     fn how_runs_become_a_case() {
         use Outcome::{Fail, Hang, NotInjected, Pass, Unknown, Void};
-        let table: [(&[Outcome], &str, &str); 8] = [
+        let table: [(&[Outcome], &str, &str); 9] = [
             (&[Pass, Pass], "success", ""),
             (&[Pass, Unknown, Void], "success", ""),
             (
@@ -299,6 +302,11 @@ mod tests {
                 "fail in 2 of 3 runs, signature 1a2b3c4d",
             ),
             (&[Hang, Fail], "failure", "fail in 1 of 2 runs"),
+            (
+                &[Void, Fail, Void],
+                "failure",
+                "fail in 1 of 1 runs, and 2 more void, signature",
+            ),
             (&[Hang, Pass], "failure", "hang in 1 of 2 runs"),
             (
                 &[Unknown, NotInjected],

@@ -127,13 +127,26 @@ impl Tally {
                 words.join(", ")
             }
         );
+        let (told, voids) = (
+            all - self.count(Outcome::Void),
+            voids_text(self.count(Outcome::Void)),
+        );
         for (s, n) in &self.signatures {
-            let _ = writeln!(out, "  signature {s}: {n} of {all}");
+            let _ = writeln!(out, "  signature {s}: {n} of {told}{voids}");
         }
         if self.exit() == Exit::End && self.count(Outcome::Pass) < all {
             out.push_str("  nothing failed, but not every run could be judged in full: exit 0\n");
         }
         out
+    }
+}
+
+/// What a rate says of runs that are not in it.
+#[must_use]
+pub fn voids_text(voids: usize) -> String {
+    match voids {
+        0 => String::new(),
+        n => format!(", and {n} more void"),
     }
 }
 
@@ -418,6 +431,11 @@ mod tests {
         assert_eq!(
             t.summary(),
             "3 runs: 1 fail, 1 hang, 1 pass\n  signature 1a2b3c4d: 2 of 3\n"
+        );
+        t.add(Outcome::Void, &Judgement::default());
+        assert_eq!(
+            t.summary(),
+            "4 runs: 1 fail, 1 hang, 1 pass, 1 void\n  signature 1a2b3c4d: 2 of 3, and 1 more void\n"
         );
         let mut quiet = Tally::default();
         quiet.add(Outcome::NotInjected, &Judgement::default());

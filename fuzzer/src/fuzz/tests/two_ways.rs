@@ -77,7 +77,7 @@ type Case = (
 
 #[test]
 fn each_of_two_failures_stands_or_falls_by_its_own_replays() {
-    let table: [Case; 7] = [
+    let table: [Case; 9] = [
         (
             &["p", "p", "p"],
             3,
@@ -107,6 +107,14 @@ fn each_of_two_failures_stands_or_falls_by_its_own_replays() {
             &[("progress", 2, 3)],
             &[("serve", 1, 3)],
         ),
+        // What tells nothing is in no rate, and is made again three times in all.
+        (
+            &["v", "v", "v", "v", "p", "p"],
+            6,
+            &[("progress", 2, 2)],
+            &[("serve", 0, 2)],
+        ),
+        (&["v", "v", "v", "v", "v"], 5, &[], &[("serve", 0, 0)]),
     ];
     for (replays, made, stands, falls) in table {
         let dir = tempfile::tempdir().unwrap();
