@@ -153,7 +153,7 @@ impl RunRecord {
     }
 
     /// Whether a failure of this stage may need the durability restart to show again: the run made one, and what is looked at after healing is looked at
-    /// once more after that. A node that ends by itself, a cluster that does not become stable and what it says of itself do not tell which of the two it was.
+    /// once more after that. A node that ends by itself and what a cluster says of itself do not tell which of the two it was.
     #[must_use]
     pub fn restart_for(&self, stage: Stage) -> bool {
         stage == Stage::Durable || self.durable_asked && stage == Stage::Healed
