@@ -463,7 +463,7 @@ fn plain(record: &RunRecord, judgement: &Judgement) -> bool {
 }
 
 /// A liveness question failed while the machine stalled: feedback says unknown, the run is asked once more.
-pub(super) fn undecided_by_load(judgement: &Judgement) -> bool {
+pub(crate) fn undecided_by_load(judgement: &Judgement) -> bool {
     judgement.verdict == Verdict::Unknown
         && judgement
             .unknowns

@@ -5,6 +5,7 @@
 use super::facts::Facts;
 use super::journal::{Journal, JournalError};
 use super::machine::{Ask, Ended, Minimiser, Outcome, Told};
+use crate::fuzz::undecided_by_load;
 use crate::known::KnownBugs;
 use warren_model::{Failure, FaultSequence, Judgement, NodeName, RunProduct, Verdict};
 
@@ -89,7 +90,9 @@ pub fn outcome(
     name: &dyn Fn(&Failure) -> Option<String>,
 ) -> Outcome {
     let failed = judgement.verdict == Verdict::Fail;
-    let ended = if judgement.void.is_some() || product.record.void.is_some() {
+    let void = judgement.void.is_some() || product.record.void.is_some();
+    // As in a replay: the failure may be there, and the machine kept it from being seen.
+    let ended = if void || undecided_by_load(judgement) {
         Ended::Void
     } else if failed {
         Ended::Failed
@@ -125,5 +128,54 @@ pub fn name(known: &KnownBugs, failure: &Failure, product: &RunProduct) -> Strin
     match known.of(failure, &product.logs) {
         Some(bug) => format!("{} {}", failure.signature, bug.id),
         None => failure.signature.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_model::{NotInjected, Unknown};
+
+    const STALL: &str = "a node does not serve after healing, but the slot stood still for 900 ms";
+
+    /// Verdict, what is unknown, void, not injected in full -> how it ended.
+    #[test]
+    fn what_a_run_tells() {
+        use Verdict::{Fail, Pass};
+        let unknown = Verdict::Unknown;
+        let table = [
+            (Pass, "", false, false, Ended::Passed),
+            (Fail, "", false, false, Ended::Failed),
+            (Fail, "", false, true, Ended::Failed),
+            // Another question was left open: what failed failed.
+            (Fail, STALL, false, false, Ended::Failed),
+            (Pass, "", true, false, Ended::Void),
+            (Pass, "", false, true, Ended::NotInjected),
+            (unknown, "timed out once", false, false, Ended::Unknown),
+            (unknown, STALL, false, false, Ended::Void),
+            (unknown, STALL, false, true, Ended::Void),
+        ];
+        for (verdict, why, void, missed, want) in table {
+            let unknowns = (!why.is_empty()).then(|| Unknown {
+                checker: "serve".into(),
+                why: why.into(),
+            });
+            let judgement = Judgement {
+                verdict,
+                unknowns: unknowns.into_iter().collect(),
+                void: void.then(|| "tmpfs full".into()),
+                ..Judgement::default()
+            };
+            let mut product = RunProduct::default();
+            product.record.not_injected = missed.then(|| NotInjected {
+                index: 0,
+                reason: "silence".into(),
+                detail: String::new(),
+                nearest: 0,
+            });
+            let asked = FaultSequence::empty("t");
+            let got = outcome(&asked, &product, &judgement, &[], 1, &|_| None);
+            assert_eq!(got.ended, want, "{verdict:?} {why} {void} {missed}");
+        }
     }
 }

@@ -19,7 +19,7 @@ const LEARN_MOST: u32 = 10;
 const LEARN_HITS: u32 = 3;
 /// Replays of the result without -n.
 const FINAL: u32 = 5;
-/// Void runs in a row that count as one that did not show it.
+/// Void runs in a row that count as one that did not show it: where each is, there must be an end.
 const VOIDS: u32 = 3;
 
 /// What the user may set.
@@ -44,7 +44,7 @@ pub enum Ended {
     Unknown,
     /// Not all faults happened, and what happened did not fail.
     NotInjected,
-    /// The run itself went wrong.
+    /// It told nothing: the run itself went wrong, or the machine stood still.
     Void,
 }
 
