@@ -159,15 +159,11 @@ pub fn decide<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     for number in numbers {
         let of = |f: &&KeptFinding| f.number == number;
         let signature = session.findings.iter().find(of).map(|f| &f.signature);
-        let Some(seen) = signature.and_then(|s| seen.of(s)) else {
+        let Some(failure) = signature.and_then(|s| seen.failure_of(s)) else {
             continue;
         };
-        let wanted = Wanted {
-            number,
-            sequence: to_run_again(&seen.product.record),
-            durable: seen.product.record.restart_for(seen.failure.stage),
-            failure: seen.failure,
-        };
+        let (record, judgement) = (&seen.product.record, &seen.judgement);
+        let wanted = Wanted::of(number, failure, record, judgement, session.limits);
         minimise(session, handed, &wanted)?;
     }
     Ok(())

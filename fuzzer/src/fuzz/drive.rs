@@ -5,7 +5,9 @@ use libafl_bolts::tuples::tuple_list_type;
 use std::time::Duration;
 use warren_executor::RunOptions;
 use warren_feedback::{CoverageObserver, RunObserver};
-use warren_model::{ClusterShape, Failure, FailureKind, FaultSequence, StackId};
+use warren_model::{
+    ClusterShape, Failure, FailureKind, FaultSequence, Judgement, RunRecord, StackId,
+};
 
 /// The observers of a campaign, in this order.
 pub type Observers = tuple_list_type!(CoverageObserver, RunObserver);
@@ -101,13 +103,21 @@ impl Limits {
         }
     }
 
-    /// Of a run that is to show a failure again. A run over its limit is made once more with twice that before it is judged, so a failure of
-    /// service may need as long to be seen: with less, one that shows every time would never show again.
+    /// Of a run that is to show a failure of this run again. A run over its limit is made once more with twice that before it is judged, so a
+    /// failure of service may need as long to be seen: with less, one that shows every time would never show again. A safety failure needs it
+    /// where its run took it.
     #[must_use]
-    pub fn again(self, failure: &Failure) -> Duration {
+    pub fn again(self, failure: &Failure, record: &RunRecord, judgement: &Judgement) -> Duration {
+        let took = Duration::from_millis(record.times.total);
+        let longer = took > self.run && !record.timed_out || took > self.run * 2;
+        // Only a run with twice the limit is a hang.
+        let hangs = judgement
+            .failures
+            .iter()
+            .any(|f| f.kind == FailureKind::Hang);
         match failure.kind {
-            FailureKind::Safety => self.run,
-            FailureKind::Liveness | FailureKind::Hang => self.run * 2,
+            FailureKind::Safety if !longer && !hangs => self.run,
+            _ => self.run * 2,
         }
     }
 
@@ -141,6 +151,49 @@ pub fn median(values: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// (kinds of the run's failures, ms it took, over its limit) -> seconds for the first of them.
+    #[test]
+    fn what_is_to_show_again_is_given_what_its_run_had() {
+        use FailureKind::{Hang, Liveness, Safety};
+        let limits = Limits {
+            run: Duration::from_secs(20),
+            fault_wait: Duration::from_secs(5),
+        };
+        let table: [(&[FailureKind], u64, bool, u64); 9] = [
+            (&[Safety], 9_000, false, 20),
+            (&[Safety, Liveness], 20_000, false, 20),
+            // It stood by its evidence when its limit ended it.
+            (&[Safety], 20_400, true, 20),
+            // Its first run showed nothing in one limit, the retest did.
+            (&[Safety], 31_000, false, 40),
+            (&[Safety], 40_300, true, 40),
+            (&[Safety, Hang], 39_900, true, 40),
+            (&[Liveness], 9_000, false, 40),
+            (&[Liveness, Hang], 40_300, true, 40),
+            (&[Hang], 40_300, true, 40),
+        ];
+        for (kinds, total, timed_out, seconds) in table {
+            let failure = |kind: &FailureKind| Failure {
+                checker: "c".into(),
+                kind: *kind,
+                stage: warren_model::Stage::Healed,
+                role: None,
+                node: None,
+                evidence: vec![],
+                normalised: String::new(),
+                signature: "00000001".into(),
+            };
+            let judgement = Judgement {
+                failures: kinds.iter().map(failure).collect(),
+                ..Judgement::default()
+            };
+            let mut record = RunRecord::default();
+            (record.times.total, record.timed_out) = (total, timed_out);
+            let got = limits.again(&judgement.failures[0], &record, &judgement);
+            assert_eq!(got.as_secs(), seconds, "{kinds:?} {total} {timed_out}");
+        }
+    }
 
     #[test]
     fn limits() {

@@ -10,6 +10,7 @@
 //! journal's last line says that there is nothing left to do.
 
 use super::confirm::to_run_again;
+use super::drive::Limits;
 use super::handed::{Cluster, Fuzzes, Handed};
 use super::options::{EndReason, FuzzError};
 use super::session::{STOPPED, Session, ms};
@@ -27,8 +28,8 @@ use crate::tmin::machine::{Ask, Minimiser, Outcome, Settings, Told, Verdict};
 use crate::tmin::{JOURNAL, PASSING, beside, report};
 use libafl::state::HasExecutions;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
-use warren_model::{Failure, FailureKind, FaultSequence, NodeName, RunRecord};
+use std::time::{Duration, Instant};
+use warren_model::{Failure, FailureKind, FaultSequence, Judgement, NodeName, RunRecord};
 
 /// Most runs for one finding.
 const RUNS: u64 = 60;
@@ -43,11 +44,31 @@ pub struct Wanted {
     pub failure: Failure,
     /// It may need the durability restart to show.
     pub durable: bool,
+    /// Of each try, as of a replay.
+    pub limit: Duration,
 }
 
 impl Wanted {
+    /// A failure of this run.
+    #[must_use]
+    pub fn of(
+        number: u64,
+        failure: &Failure,
+        record: &RunRecord,
+        judgement: &Judgement,
+        limits: Limits,
+    ) -> Self {
+        Wanted {
+            number,
+            sequence: to_run_again(record),
+            durable: record.restart_for(failure.stage),
+            limit: limits.again(failure, record, judgement),
+            failure: failure.clone(),
+        }
+    }
+
     /// From the folder of a finding that an earlier process saved; else why it cannot be.
-    fn read(folder: &Path, number: u64) -> Result<Self, String> {
+    fn read(folder: &Path, number: u64, limits: Limits) -> Result<Self, String> {
         let sheet =
             Sheet::read(&folder.join("finding.json")).map_err(|e| format!("finding.json: {e}"))?;
         let record = std::fs::read(folder.join("record.json"))
@@ -59,12 +80,13 @@ impl Wanted {
         let failure = failures
             .find(|f| f.signature == *signature)
             .ok_or_else(|| format!("finding.json tells no failure with signature {signature}"))?;
-        Ok(Wanted {
+        Ok(Wanted::of(
             number,
-            sequence: to_run_again(&record),
-            durable: record.restart_for(failure.stage),
-            failure: failure.clone(),
-        })
+            failure,
+            &record,
+            &sheet.judgement,
+            limits,
+        ))
     }
 }
 
@@ -101,7 +123,7 @@ pub fn take_up<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         if ends(session) {
             break;
         }
-        match Wanted::read(&folder, number) {
+        match Wanted::read(&folder, number, session.limits) {
             Ok(wanted) => {
                 session.say(format!("finding {number:06} was not minimised to the end"));
                 minimise(session, handed, &wanted)?;
@@ -253,7 +275,7 @@ fn open(session: &Session, runs: u64, wanted: &Wanted, out: &Path) -> Result<Jou
         target: session.options.target.clone(),
         flags: shell_line(&flags),
         seed: session.seed,
-        limit_ms: ms(session.limits.again(&wanted.failure)),
+        limit_ms: ms(wanted.limit),
     };
     match Journal::open_until(&path, &header, runs) {
         Err(e @ JournalError::Io { .. }) => Err(e.into()),
@@ -323,15 +345,15 @@ impl<E: Cluster, EM, Z: Fuzzes<E, EM>> World for Campaign<'_, '_, E, EM, Z> {
             since: Some(Instant::now()),
             ..CurrentRun::default()
         });
-        let limits = self.session.limits;
-        let limit = limits.again(&self.wanted.failure);
+        let limit = self.wanted.limit;
+        let twice = limit > self.session.limits.run;
         execute(
             self.session,
             self.handed,
             &ask.sequence,
             limit,
             self.wanted.durable,
-            limit > limits.run,
+            twice,
         )?;
         let observers = self.handed.executor.observers();
         let run = &observers.1.0;
@@ -426,7 +448,8 @@ mod tests {
     #[test]
     fn a_folder_without_its_files_is_said() {
         let dir = tempfile::tempdir().unwrap();
-        let why = Wanted::read(dir.path(), 3).map(|w| w.number).unwrap_err();
+        let read = Wanted::read(dir.path(), 3, Limits::default());
+        let why = read.map(|w| w.number).unwrap_err();
         assert!(why.contains("finding.json"), "{why}");
     }
 }

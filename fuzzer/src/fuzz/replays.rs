@@ -46,7 +46,7 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         let failure = seen.failure_of(&asked.signature);
         fell.push(failure.map_or(Ok(false), |f| fell_often(session, f))?);
     }
-    let limit = session.limits.again(&seen.failure);
+    let limit = (session.limits).again(&seen.failure, &seen.product.record, &seen.judgement);
     let twice = limit > session.limits.run;
     let mut given_up = false;
     let mut replays: Vec<Started> = Vec::new();
