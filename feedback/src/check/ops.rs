@@ -106,12 +106,33 @@ impl Op<'_> {
     }
 }
 
+/// Puts that may have given a key a value.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Earliest and latest time of any of them, ns.
+    pub from: u64,
+    pub until: u64,
+    /// As indices into `all`, in its order.
+    by: Vec<usize>,
+}
+
+impl Written {
+    /// One operation alone may have done it.
+    #[must_use]
+    pub fn once(&self) -> bool {
+        self.by.len() == 1
+    }
+}
+
 /// The history of a run.
 pub struct Ops<'a> {
     pub all: Vec<Op<'a>>,
     pub sessions: BTreeMap<&'a str, Session>,
     /// Puts and deletes per key, as indices into `all`.
     changes: BTreeMap<&'a str, Vec<usize>>,
+    /// All operations per key, and puts that may have happened per key and value, likewise: histories are long.
+    touching: BTreeMap<&'a str, Vec<usize>>,
+    written: BTreeMap<&'a str, BTreeMap<&'a str, Written>>,
     /// Keys that a delete may have removed, and keys that may vanish with a session.
     deleted: BTreeSet<&'a str>,
     ephemeral: BTreeSet<&'a str>,
@@ -187,6 +208,8 @@ impl<'a> Ops<'a> {
             all: Vec::with_capacity(invokes.len()),
             sessions,
             changes: BTreeMap::new(),
+            touching: BTreeMap::new(),
+            written: BTreeMap::new(),
             deleted: BTreeSet::new(),
             ephemeral: BTreeSet::new(),
             healed_from,
@@ -235,8 +258,23 @@ impl<'a> Ops<'a> {
                 .and_then(|s| s.ended)
                 .map_or(u64::MAX, |(t, _)| t.max(answered.unwrap_or(0))),
         };
-        if let (Act::Put | Act::Delete, Some(key)) = (act, inv.key.as_deref()) {
-            self.changes.entry(key).or_default().push(self.all.len());
+        let at = self.all.len();
+        let key = inv.key.as_deref();
+        self.touching.entry(key.unwrap_or("")).or_default().push(at);
+        if let (Act::Put | Act::Delete, Some(key)) = (act, key) {
+            self.changes.entry(key).or_default().push(at);
+            if act == Act::Put && outcome != Outcome::Failed {
+                let value = inv.value.as_deref().unwrap_or("");
+                let written = self.written.entry(key).or_default();
+                let written = written.entry(value).or_insert(Written {
+                    from: u64::MAX,
+                    until: 0,
+                    by: Vec::new(),
+                });
+                written.from = written.from.min(inv.t_ns);
+                written.until = written.until.max(until);
+                written.by.push(at);
+            }
             if outcome != Outcome::Failed && act == Act::Delete {
                 self.deleted.insert(key);
             }
@@ -277,12 +315,26 @@ impl<'a> Ops<'a> {
             .map(|i| &self.all[*i])
     }
 
+    /// All operations on a key.
+    pub fn touching(&self, key: &str) -> impl Iterator<Item = &Op<'a>> + '_ {
+        self.touching
+            .get(key)
+            .into_iter()
+            .flatten()
+            .map(|i| &self.all[*i])
+    }
+
+    /// Puts that may have given this key this value, together; none: there are none.
+    #[must_use]
+    pub fn written(&self, key: &str, value: &str) -> Option<&Written> {
+        self.written.get(key)?.get(value)
+    }
+
     /// Puts that may have given this key this value.
     #[must_use]
     pub fn sources(&self, key: &str, value: &str) -> Vec<&Op<'a>> {
-        self.changes(key)
-            .filter(|o| o.act == Act::Put && o.possible() && o.put_value() == value)
-            .collect()
+        let by = self.written(key, value).into_iter().flat_map(|w| &w.by);
+        by.map(|i| &self.all[*i]).collect()
     }
 
     /// Deletes of this key that may have happened.

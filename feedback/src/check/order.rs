@@ -83,7 +83,7 @@ fn contents(ops: &Ops<'_>, tell: Tell<'_>) {
 
 fn happened_once(ops: &Ops<'_>, key: &str, tell: Tell<'_>) {
     let mut numbers: BTreeMap<&str, (BTreeSet<i64>, Vec<&Op<'_>>)> = BTreeMap::new();
-    for o in ops.all.iter().filter(|o| o.key() == key) {
+    for o in ops.touching(key) {
         if let Some((m, Some(value))) = shows(o) {
             let entry = numbers.entry(value).or_default();
             if entry.0.insert(m) {

@@ -90,16 +90,31 @@ fn falling_order(own: &[&Op<'_>], ops: &Ops<'_>) -> Vec<Told> {
     told
 }
 
-/// What a session knows of a key: everything it saw or made, in order.
-type Known<'o, 'p> = BTreeMap<&'o str, Vec<&'o Op<'p>>>;
+/// What a session knows of a key.
+#[derive(Default)]
+struct Known<'o, 'p> {
+    /// Everything it saw or made, in order.
+    ops: Vec<&'o Op<'p>>,
+    /// When the last operation began that saw or made it absent.
+    absent: Option<u64>,
+}
+
+/// A session saw or made the key absent by this operation.
+fn absent(o: &Op<'_>) -> bool {
+    o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none())
+}
 
 fn older_reads(own: &[&Op<'_>], ops: &Ops<'_>) -> Vec<Told> {
     let mut told = Vec::new();
     walk(
         own,
-        |known: &mut Known<'_, '_>, e| {
+        |known: &mut BTreeMap<&str, Known<'_, '_>>, e| {
             if e.ok() && e.act != Act::Sync && ops.judged(e.key()) {
-                known.entry(e.key()).or_default().push(e);
+                let known = known.entry(e.key()).or_default();
+                known.ops.push(e);
+                if absent(e) {
+                    known.absent = known.absent.max(Some(e.from));
+                }
             }
         },
         |known, o| {
@@ -109,9 +124,15 @@ fn older_reads(own: &[&Op<'_>], ops: &Ops<'_>) -> Vec<Told> {
             let Some(before) = known.get(o.key()) else {
                 return;
             };
-            for (i, b) in before.iter().enumerate() {
-                let between = &before[i + 1..];
-                if let Some(what) = goes_back(b, between, o, ops) {
+            let since = Since {
+                absent: before.absent,
+                deleted: match o.seen() {
+                    None => deleted_until(o, ops),
+                    Some(_) => None,
+                },
+            };
+            for b in &before.ops {
+                if let Some(what) = goes_back(b, since, o, ops) {
                     told.push((
                         "a session saw an older state of a key than before".to_owned(),
                         vec![what.to_owned(), ops.tell(b), ops.tell(o)],
@@ -124,14 +145,24 @@ fn older_reads(own: &[&Op<'_>], ops: &Ops<'_>) -> Vec<Told> {
     told
 }
 
-/// Whether a read shows an older state of the key than an earlier operation of the session. `between` are the operations of
-/// the session on this key that ended after `before` and before the read; they may have begun before it.
-fn goes_back(
-    before: &Op<'_>,
-    between: &[&Op<'_>],
-    read: &Op<'_>,
-    ops: &Ops<'_>,
-) -> Option<&'static str> {
+/// What a read is asked of all that came before it, once for all of them.
+#[derive(Clone, Copy)]
+struct Since {
+    /// When the last operation of the session began that ended before the read and found the key absent: began it after another one had
+    /// ended, it came between that and the read.
+    absent: Option<u64>,
+    /// Until when a delete may have happened of those that may have begun before the read ended; asked of a read that finds nothing.
+    deleted: Option<u64>,
+}
+
+fn deleted_until(read: &Op<'_>, ops: &Ops<'_>) -> Option<u64> {
+    let deletes = ops.deletes(read.key());
+    let earlier = deletes.filter(|d| d.from < read.until);
+    earlier.map(|d| d.until).max()
+}
+
+/// Whether a read shows an older state of the key than an earlier operation of the session.
+fn goes_back(before: &Op<'_>, since: Since, read: &Op<'_>, ops: &Ops<'_>) -> Option<&'static str> {
     let key = read.key();
     let deleted_ever = ops.maybe_deleted(key) || ops.maybe_ephemeral(key);
     let content = match before.act {
@@ -141,34 +172,26 @@ fn goes_back(
     };
     match (content, read.seen()) {
         (Some(was), Some(now)) => {
-            // Asked of few only: histories are long.
-            let gone = |o: &Op<'_>| {
-                let absent = o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none());
-                absent && o.from > before.until
-            };
-            let gone_between = || between.iter().any(|o| gone(o));
+            let gone_after = |t: u64| since.absent.is_some_and(|from| from > t);
             if let (Some(b), Some(r)) = (before.mzxid(), read.mzxid()) {
                 if r < b {
                     return Some("a session saw an older change than before");
                 }
-                return (r == b && gone_between()).then_some(CAME_BACK);
+                return (r == b && gone_after(before.until)).then_some(CAME_BACK);
             }
             if let (Some(b), Some(r), false) = (before.version(), read.version(), deleted_ever) {
                 return (r < b).then_some("a session saw an older version than before");
             }
             // Without order numbers a value that one operation wrote is one change, unless that may have been on its way still when the key was absent.
-            if was == now
-                && let [only] = ops.sources(key, now)[..]
-                && between.iter().any(|o| gone(o) && only.until < o.from)
-            {
+            let sources = ops.written(key, now)?;
+            if was == now && sources.once() && gone_after(before.until.max(sources.until)) {
                 return Some(CAME_BACK);
             }
-            let newest_now = ops.sources(key, now).iter().map(|s| s.until).max()?;
             let oldest_was = match before.act {
                 Act::Put => before.from,
-                _ => ops.sources(key, was).iter().map(|s| s.from).min()?,
+                _ => ops.written(key, was)?.from,
             };
-            (newest_now < oldest_was).then_some("a session saw an older value than before")
+            (sources.until < oldest_was).then_some("a session saw an older value than before")
         }
         (Some(was), None) => {
             if ops.maybe_ephemeral(key) {
@@ -177,16 +200,14 @@ fn goes_back(
             let oldest = match before.act {
                 Act::Put => before.from,
                 // The content may have been old when it was seen: a delete long before that read explains the absence.
-                _ => ops.sources(key, was).iter().map(|s| s.from).min()?,
+                _ => ops.written(key, was)?.from,
             };
-            let explained = ops
-                .deletes(key)
-                .any(|d| d.until > oldest && d.from < read.until);
+            let explained = since.deleted.is_some_and(|until| until > oldest);
             (!explained).then_some("a key that a session knew is absent and nobody deleted it")
         }
         (None, Some(now)) if before.act == Act::Delete => {
             // Read-your-writes for deletes: only a put that can lie after the delete brings the key back.
-            let newest = ops.sources(key, now).iter().map(|s| s.until).max()?;
+            let newest = ops.written(key, now)?.until;
             (newest < before.from).then_some("a session saw a key again that it had deleted")
         }
         _ => None,
@@ -197,9 +218,145 @@ fn goes_back(
 mod tests {
     use super::*;
     use crate::check::testing::{Build, count, op};
+    use proptest::prelude::*;
 
     fn run(b: &Build) -> CheckResult {
         check(&b.product, &Rules::default())
+    }
+
+    fn sources<'o, 'p>(ops: &'o Ops<'p>, key: &str, value: &str) -> Vec<&'o Op<'p>> {
+        let puts = ops
+            .changes(key)
+            .filter(|p| p.act == Act::Put && p.possible());
+        puts.filter(|p| p.put_value() == value).collect()
+    }
+
+    /// [`goes_back`] without what is counted ahead: all that lies between the two, and all puts of the history.
+    fn by_definition(
+        before: &Op<'_>,
+        between: &[&Op<'_>],
+        read: &Op<'_>,
+        ops: &Ops<'_>,
+    ) -> Option<&'static str> {
+        let key = read.key();
+        let deleted_ever = ops.maybe_deleted(key) || ops.maybe_ephemeral(key);
+        let content = match before.act {
+            Act::Put => Some(before.put_value()),
+            Act::Read => before.seen(),
+            Act::Delete | Act::Sync => None,
+        };
+        match (content, read.seen()) {
+            (Some(was), Some(now)) => {
+                let gone = |o: &Op<'_>| {
+                    let absent = o.act == Act::Delete || (o.act == Act::Read && o.seen().is_none());
+                    absent && o.from > before.until
+                };
+                let gone_between = || between.iter().any(|o| gone(o));
+                if let (Some(b), Some(r)) = (before.mzxid(), read.mzxid()) {
+                    if r < b {
+                        return Some("a session saw an older change than before");
+                    }
+                    return (r == b && gone_between()).then_some(CAME_BACK);
+                }
+                if let (Some(b), Some(r), false) = (before.version(), read.version(), deleted_ever)
+                {
+                    return (r < b).then_some("a session saw an older version than before");
+                }
+                if was == now
+                    && let [only] = sources(ops, key, now)[..]
+                    && between.iter().any(|o| gone(o) && only.until < o.from)
+                {
+                    return Some(CAME_BACK);
+                }
+                let newest_now = sources(ops, key, now).iter().map(|s| s.until).max()?;
+                let oldest_was = match before.act {
+                    Act::Put => before.from,
+                    _ => sources(ops, key, was).iter().map(|s| s.from).min()?,
+                };
+                (newest_now < oldest_was).then_some("a session saw an older value than before")
+            }
+            (Some(was), None) => {
+                if ops.maybe_ephemeral(key) {
+                    return None;
+                }
+                let oldest = match before.act {
+                    Act::Put => before.from,
+                    _ => sources(ops, key, was).iter().map(|s| s.from).min()?,
+                };
+                let explained = ops
+                    .deletes(key)
+                    .any(|d| d.until > oldest && d.from < read.until);
+                (!explained).then_some("a key that a session knew is absent and nobody deleted it")
+            }
+            (None, Some(now)) if before.act == Act::Delete => {
+                let newest = sources(ops, key, now).iter().map(|s| s.until).max()?;
+                (newest < before.from).then_some("a session saw a key again that it had deleted")
+            }
+            _ => None,
+        }
+    }
+
+    /// [`older_reads`] by it: each read with each operation before it.
+    fn all_pairs(own: &[&Op<'_>], ops: &Ops<'_>) -> Vec<Told> {
+        let ends = |o: &Op<'_>| o.done.map_or(u64::MAX, |d| d.t_ns);
+        let mut begins = own.to_vec();
+        begins.sort_by_key(|o| o.from);
+        let mut ended = own.to_vec();
+        ended.sort_by_key(|o| ends(o));
+        let mut told = Vec::new();
+        for o in begins.iter().filter(|o| o.act == Act::Read && o.ok()) {
+            let known = |b: &&&Op<'_>| {
+                let ended = b.done.is_some() && ends(b) < o.from && b.key() == o.key();
+                ended && b.ok() && b.act != Act::Sync && ops.judged(b.key())
+            };
+            let before: Vec<&Op<'_>> = ended.iter().filter(known).copied().collect();
+            let mut pairs = before.iter().enumerate();
+            let first = pairs.find_map(|(i, b)| {
+                let what = by_definition(b, &before[i + 1..], o, ops)?;
+                Some(vec![what.to_owned(), ops.tell(b), ops.tell(o)])
+            });
+            let what = "a session saw an older state of a key than before";
+            told.extend(first.map(|evidence| (what.to_owned(), evidence)));
+        }
+        told
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        /// Any history, most of them illegal: kind, key, value, begin, length, outcome, order number; every third by others.
+        #[test]
+        fn what_is_told_follows_the_definition(
+            steps in prop::collection::vec((0u8..6, 0u8..2, 0u8..3, 0u64..60, 0u64..9, 0u8..6, 0i64..5), 1..40),
+            numbers in any::<bool>(),
+        ) {
+            let mut b = Build::new();
+            for (i, (kind, key, value, from, length, outcome, number)) in steps.into_iter().enumerate() {
+                let who = if i % 3 == 0 { "w" } else { "s" };
+                let name = ["create", "write", "delete", "read", "read", "read"][kind as usize];
+                let key = ["/a", "/b"][key as usize];
+                let mut o = op(who, name, key, from, from + length);
+                let value = value.to_string();
+                o = match name {
+                    "read" if number == 0 => o,
+                    "read" => o.saw(&value),
+                    "delete" => o,
+                    _ => o.put(&value),
+                };
+                if numbers && number > 0 {
+                    o = o.m(number);
+                }
+                b = b.op(match outcome {
+                    0 => o.unknown(),
+                    1 => o.failed("NoNode"),
+                    _ => o,
+                });
+            }
+            let rules = Rules { definite: vec!["NoNode".into()], ..Rules::default() };
+            let ops = Ops::new(&b.product, &rules);
+            let own: Vec<&Op<'_>> = ops.all.iter().filter(|o| o.inv.session == "s").collect();
+            prop_assert_eq!(older_reads(&own, &ops), all_pairs(&own, &ops));
+        }
     }
 
     #[test]
@@ -272,6 +429,14 @@ mod tests {
                     .op(op("w", "delete", "/a", 5, 6))
                     .op(op("s", "read", "/a", 7, 8))
                     .op(op("s", "read", "/a", 9, 10).saw("0")),
+            ),
+            (
+                "without order numbers: absent before it was seen, not between",
+                Build::new()
+                    .op(op("w", "create", "/a", 1, 2).put("0"))
+                    .op(op("s", "read", "/a", 3, 4))
+                    .op(op("s", "read", "/a", 5, 6).saw("0"))
+                    .op(op("s", "read", "/a", 7, 8).saw("0")),
             ),
             (
                 "an ephemeral goes with its session",
