@@ -2,6 +2,7 @@
 //!
 //! Called once by the command line before the first run; the result is shared by all runners. Starts no cluster.
 
+mod instrument;
 mod measure;
 
 use crate::setup::jdk::Jdk;
@@ -10,7 +11,6 @@ use crate::target::{JarSource, Target};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 pub use measure::Probes;
@@ -26,6 +26,8 @@ struct Inner {
     jdk: Jdk,
     jars: Vec<PathBuf>,
     instrumented: Option<Vec<PathBuf>>,
+    /// What the offline instrumenter had to say of these.
+    warnings: Vec<String>,
     probes: Option<Probes>,
     workload: Vec<PathBuf>,
     agent: warren_agent::Jars,
@@ -134,20 +136,24 @@ impl Prepared {
             jdk,
             jars,
             instrumented: None,
+            warnings: Vec::new(),
             probes: None,
             workload: workload_path,
             agent,
             notes,
         };
         let made = if options.exact {
-            let (jars, probes) = measure::measure(&prepared).map_err(PrepareError::Measure)?;
+            let (made, probes) = measure::measure(&prepared).map_err(PrepareError::Measure)?;
             prepared.probes = Some(probes);
-            Ok(jars)
+            Ok(made)
         } else {
-            instrument(&prepared)
+            instrument::instrument(&prepared)
         };
         match made {
-            Ok(jars) => prepared.instrumented = Some(jars),
+            Ok(made) => {
+                prepared.instrumented = Some(made.jars);
+                prepared.warnings = made.warnings;
+            }
             Err(_) if child::stopped() => return Err(SetupError::Ended.into()),
             Err(why) => prepared.notes.push(format!(
                 "classes are instrumented at load time, which is slower: {why}"
@@ -185,6 +191,12 @@ impl Prepared {
     #[must_use]
     pub fn instrumented(&self) -> Option<&[PathBuf]> {
         self.0.instrumented.as_deref()
+    }
+
+    /// What is wrong with it, as a dictionary hook that matched no method: told in the record of each run.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.0.warnings
     }
 
     /// The exact probes in its classes; none unless asked for.
@@ -255,97 +267,6 @@ fn walk(
         }
     }
     Ok(())
-}
-
-/// What of the agent's configuration decides how classes are changed.
-fn instrument_conf(target: &Target) -> String {
-    let mut conf = String::from("version 1\n");
-    for g in &target.include {
-        let _ = writeln!(conf, "include {g}");
-    }
-    for g in &target.exclude {
-        let _ = writeln!(conf, "exclude {g}");
-    }
-    for line in target.dictionary.conf_lines().lines() {
-        if line.starts_with("hook ") {
-            let _ = writeln!(conf, "{line}");
-        }
-    }
-    conf
-}
-
-/// The offline instrumenter of the agent.
-fn instrumenter(p: &Inner) -> Command {
-    let mut command = Command::new(&p.jdk.java);
-    command
-        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar"])
-        .arg(&p.agent.agent);
-    command
-}
-
-/// Runs it to its end.
-fn finish(mut command: Command) -> Result<(), String> {
-    let program = command.get_program().to_owned();
-    let answer = child::output(&mut command)
-        .map_err(|e| format!("starting {}: {e}", program.to_string_lossy()))?;
-    if answer.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&answer.stderr);
-    let last = said.lines().last().unwrap_or("no word").to_owned();
-    Err(format!(
-        "the offline instrumenter ended with {}: {last}",
-        answer.status
-    ))
-}
-
-/// The jars with coverage and hooks put in ahead of time, kept by content: `java -jar agent.jar instrument CONF IN OUT ...`.
-fn instrument(p: &Inner) -> Result<Vec<PathBuf>, String> {
-    let conf = instrument_conf(&p.target);
-    let folder = p.cache.join("instrumented");
-    let mut out = Vec::new();
-    let mut todo: Vec<(&PathBuf, PathBuf)> = Vec::new();
-    for jar in &p.jars {
-        let bytes = cache::sha256_file(jar).map_err(|e| e.to_string())?;
-        let text = format!("{bytes} {:016x} {conf}", warren_agent::BUILD_HASH);
-        let name = jar
-            .file_stem()
-            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-        let place = folder.join(format!(
-            "{name}-{}.jar",
-            &cache::sha256(text.as_bytes())[..16]
-        ));
-        if !cache::intact(&place) {
-            todo.push((jar, place.clone()));
-        }
-        out.push(place);
-    }
-    if todo.is_empty() {
-        return Ok(out);
-    }
-    let _guard = cache::lock(&p.cache, "instrument").map_err(|e| e.to_string())?;
-    // Another Warren may have done it while we waited.
-    todo.retain(|(_, place)| !cache::intact(place));
-    if todo.is_empty() {
-        return Ok(out);
-    }
-    let scratch = cache::scratch(&p.cache).map_err(|e| e.to_string())?;
-    let conf_file = scratch.path().join("agent.conf");
-    std::fs::write(&conf_file, conf).map_err(|e| format!("{}: {e}", conf_file.display()))?;
-    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let mut command = instrumenter(p);
-    command.arg("instrument").arg(&conf_file);
-    let mut made = Vec::new();
-    for (i, (jar, place)) in todo.iter().enumerate() {
-        let temporary = scratch.path().join(format!("{i}.jar"));
-        command.arg(jar).arg(&temporary);
-        made.push((temporary, place));
-    }
-    finish(command)?;
-    for (temporary, place) in made {
-        cache::put_sealed(&temporary, place).map_err(|e| e.to_string())?;
-    }
-    Ok(out)
 }
 
 fn key(p: &Inner, jars_key: &str) -> String {

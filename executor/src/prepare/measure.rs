@@ -3,7 +3,8 @@
 //! Called by set-up for `--coverage-report`. Probes are numbered over all jars of the class path, so these are made, and kept in the
 //! cache, together. Knows nothing of what is counted: it reads the table's first line.
 
-use super::{Inner, finish, instrument_conf, instrumenter};
+use super::Inner;
+use super::instrument::{Made, conf, finish, instrumenter, kept_warnings, put};
 use crate::setup::cache;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -41,10 +42,10 @@ impl Probes {
 }
 
 /// The class path with exact probes in it.
-pub(super) fn measure(p: &Inner) -> Result<(Vec<PathBuf>, Probes), String> {
+pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), String> {
     let text = |e: crate::setup::SetupError| e.to_string();
-    let conf = instrument_conf(&p.target);
-    let mut key = format!("measure {:016x} {conf}", warren_agent::BUILD_HASH);
+    let conf = conf(&p.target);
+    let mut key = format!("measure v2 {:016x} {conf}", warren_agent::BUILD_HASH);
     for jar in &p.jars {
         key.push_str(&cache::sha256_file(jar).map_err(text)?);
     }
@@ -70,7 +71,8 @@ pub(super) fn measure(p: &Inner) -> Result<(Vec<PathBuf>, Probes), String> {
         }
     }
     let count = count(&table)?;
-    Ok((jars, Probes { table, count }))
+    let warnings = kept_warnings(&jars)?;
+    Ok((Made { jars, warnings }, Probes { table, count }))
 }
 
 fn make(p: &Inner, conf: &str, places: &[PathBuf], table: &Path) -> Result<(), String> {
@@ -88,12 +90,16 @@ fn make(p: &Inner, conf: &str, places: &[PathBuf], table: &Path) -> Result<(), S
         command.arg(jar).arg(&temporary);
         moves.push((temporary, place));
     }
-    finish(command)?;
+    let warnings = finish(command)?;
     if let Some(folder) = table.parent() {
         std::fs::create_dir_all(folder).map_err(|e| at(folder, e))?;
     }
-    for (temporary, place) in moves {
-        cache::put_sealed(&temporary, place).map_err(text)?;
+    for (i, (temporary, place)) in moves.into_iter().enumerate() {
+        put(
+            &temporary,
+            place,
+            warnings.get(i).map_or(&[], Vec::as_slice),
+        )?;
     }
     cache::put_sealed(&made, table).map_err(text)
 }

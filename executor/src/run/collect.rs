@@ -226,6 +226,8 @@ fn heal_ms(c: &CutEnded, cluster: &Cluster<'_>, trace: &Trace) -> Option<u64> {
 }
 
 fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut RunProduct) {
+    let ahead = cluster.prepared.warnings().iter().take(WARNINGS_MAX);
+    p.record.warnings.extend(ahead.cloned());
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for ((name, r), n) in readings.iter().zip(&cluster.nodes) {
         let classes = n.page.word(Word::Classes);

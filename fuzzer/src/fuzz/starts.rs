@@ -58,6 +58,9 @@ pub(super) fn root<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     let run = &observers.1.0;
     if session.learnt.roots.is_empty() {
         tell_favoured(session, run.trace());
+        for warning in &run.record().warnings {
+            session.say_once(format!("warning: {warning}"));
+        }
     }
     if session.options.strategy.has_queue() {
         let info = info_of(handed.state, id)?;
