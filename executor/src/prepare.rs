@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use instrument::Failed;
 pub use measure::Probes;
 
 /// A target ready to run. Cheap to clone.
@@ -61,6 +62,8 @@ pub enum PrepareError {
     Agent(std::io::Error),
     #[error("reading {file}: {why}")]
     Read { file: PathBuf, why: String },
+    #[error("a dictionary of the target cannot be followed: {0}")]
+    Dictionary(String),
     #[error(
         "putting line and branch probes into the target's classes: {0}\n  leave --coverage-report out to go on without them"
     )]
@@ -143,7 +146,11 @@ impl Prepared {
             notes,
         };
         let made = if options.exact {
-            let (made, probes) = measure::measure(&prepared).map_err(PrepareError::Measure)?;
+            let measured = measure::measure(&prepared).map_err(|failed| match failed {
+                Failed::Refused(why) => PrepareError::Dictionary(why),
+                Failed::Other(why) => PrepareError::Measure(why),
+            });
+            let (made, probes) = measured?;
             prepared.probes = Some(probes);
             Ok(made)
         } else {
@@ -155,7 +162,8 @@ impl Prepared {
                 prepared.warnings = made.warnings;
             }
             Err(_) if child::stopped() => return Err(SetupError::Ended.into()),
-            Err(why) => prepared.notes.push(format!(
+            Err(Failed::Refused(why)) => return Err(PrepareError::Dictionary(why)),
+            Err(Failed::Other(why)) => prepared.notes.push(format!(
                 "classes are instrumented at load time, which is slower: {why}"
             )),
         }

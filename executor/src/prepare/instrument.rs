@@ -4,7 +4,7 @@
 //! there already is not made again. Starts no cluster.
 
 use super::Inner;
-use crate::setup::{cache, child};
+use crate::setup::{SetupError, cache, child};
 use crate::target::Target;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,29 @@ pub(super) struct Made {
     /// A line for each thing that is wrong with them.
     pub warnings: Vec<String>,
 }
+
+/// Why there are none.
+pub(super) enum Failed {
+    /// A dictionary hook cannot do what it says.
+    Refused(String),
+    /// They can be changed at load time still.
+    Other(String),
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Self {
+        Failed::Other(why)
+    }
+}
+
+impl From<SetupError> for Failed {
+    fn from(why: SetupError) -> Self {
+        Failed::Other(why.to_string())
+    }
+}
+
+/// What the instrumenter ends with where a hook is refused (`Instrument.REFUSED`).
+const REFUSED: i32 = 3;
 
 /// What of the agent's configuration decides how classes are changed.
 pub(super) fn conf(target: &Target) -> String {
@@ -44,7 +67,7 @@ pub(super) fn instrumenter(p: &Inner) -> Command {
 }
 
 /// Runs it to its end; what it warned of, jar by jar.
-pub(super) fn finish(mut command: Command) -> Result<Vec<Vec<String>>, String> {
+pub(super) fn finish(mut command: Command) -> Result<Vec<Vec<String>>, Failed> {
     let program = command.get_program().to_owned();
     let answer = child::output(&mut command)
         .map_err(|e| format!("starting {}: {e}", program.to_string_lossy()))?;
@@ -53,10 +76,11 @@ pub(super) fn finish(mut command: Command) -> Result<Vec<Vec<String>>, String> {
     }
     let said = String::from_utf8_lossy(&answer.stderr);
     let last = said.lines().last().unwrap_or("no word").to_owned();
-    Err(format!(
-        "the offline instrumenter ended with {}: {last}",
-        answer.status
-    ))
+    if answer.status.code() == Some(REFUSED) {
+        return Err(Failed::Refused(last));
+    }
+    let status = answer.status;
+    Err(format!("the offline instrumenter ended with {status}: {last}").into())
 }
 
 /// Of each jar those before its own line, `<n> classes <out.jar>`.
@@ -78,37 +102,37 @@ fn warnings_file(jar: &Path) -> PathBuf {
 }
 
 /// The warnings of jars that are there already.
-pub(super) fn kept_warnings(jars: &[PathBuf]) -> Result<Vec<String>, String> {
+pub(super) fn kept_warnings(jars: &[PathBuf]) -> Result<Vec<String>, Failed> {
     let mut all = Vec::new();
     for file in jars.iter().map(|j| warnings_file(j)) {
         match std::fs::read_to_string(&file) {
             Ok(text) => all.extend(text.lines().map(str::to_owned)),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(format!("{}: {e}", file.display())),
+            Err(e) => return Err(format!("{}: {e}", file.display()).into()),
         }
     }
     Ok(all)
 }
 
 /// Moves what was made to its place in the cache, its warnings before: where the jar is, they are.
-pub(super) fn put(made: &Path, place: &Path, warnings: &[String]) -> Result<(), String> {
+pub(super) fn put(made: &Path, place: &Path, warnings: &[String]) -> Result<(), Failed> {
     if !warnings.is_empty() {
         let text = warnings.join("\n");
         let file = made.with_extension("warnings");
         std::fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
-        cache::put(&file, &warnings_file(place)).map_err(|e| e.to_string())?;
+        cache::put(&file, &warnings_file(place))?;
     }
-    cache::put_sealed(made, place).map_err(|e| e.to_string())
+    Ok(cache::put_sealed(made, place)?)
 }
 
 /// The jars of the class path, instrumented.
-pub(super) fn instrument(p: &Inner) -> Result<Made, String> {
+pub(super) fn instrument(p: &Inner) -> Result<Made, Failed> {
     let conf = conf(&p.target);
     let folder = p.cache.join("instrumented");
     let mut jars = Vec::new();
     let mut todo: Vec<(&PathBuf, PathBuf)> = Vec::new();
     for jar in &p.jars {
-        let bytes = cache::sha256_file(jar).map_err(|e| e.to_string())?;
+        let bytes = cache::sha256_file(jar)?;
         // v2: with its warnings beside it.
         let text = format!("v2 {bytes} {:016x} {conf}", warren_agent::BUILD_HASH);
         let name = jar
@@ -135,14 +159,14 @@ fn make(
     conf: &str,
     mut todo: Vec<(&PathBuf, PathBuf)>,
     folder: &Path,
-) -> Result<(), String> {
-    let _guard = cache::lock(&p.cache, "instrument").map_err(|e| e.to_string())?;
+) -> Result<(), Failed> {
+    let _guard = cache::lock(&p.cache, "instrument")?;
     // Another Warren may have done it while we waited.
     todo.retain(|(_, place)| !cache::intact(place));
     if todo.is_empty() {
         return Ok(());
     }
-    let scratch = cache::scratch(&p.cache).map_err(|e| e.to_string())?;
+    let scratch = cache::scratch(&p.cache)?;
     let conf_file = scratch.path().join("agent.conf");
     std::fs::write(&conf_file, conf).map_err(|e| format!("{}: {e}", conf_file.display()))?;
     std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -186,9 +210,10 @@ mod tests {
             (&other, vec![]),
         ] {
             std::fs::write(&made, "jar").unwrap();
-            put(&made, place, &warnings).unwrap();
+            assert!(put(&made, place, &warnings).is_ok());
             assert!(cache::intact(place));
         }
-        assert_eq!(kept_warnings(&[other, place]).unwrap(), ["a b", "c"]);
+        let kept = kept_warnings(&[other, place]).unwrap_or_default();
+        assert_eq!(kept, ["a b", "c"]);
     }
 }

@@ -4,7 +4,7 @@
 //! cache, together. Knows nothing of what is counted: it reads the table's first line.
 
 use super::Inner;
-use super::instrument::{Made, conf, finish, instrumenter, kept_warnings, put};
+use super::instrument::{Failed, Made, conf, finish, instrumenter, kept_warnings, put};
 use crate::setup::cache;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -42,12 +42,11 @@ impl Probes {
 }
 
 /// The class path with exact probes in it.
-pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), String> {
-    let text = |e: crate::setup::SetupError| e.to_string();
+pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), Failed> {
     let conf = conf(&p.target);
     let mut key = format!("measure v2 {:016x} {conf}", warren_agent::BUILD_HASH);
     for jar in &p.jars {
-        key.push_str(&cache::sha256_file(jar).map_err(text)?);
+        key.push_str(&cache::sha256_file(jar)?);
     }
     let key = cache::sha256(key.as_bytes());
     let folder = p.cache.join("instrumented");
@@ -64,7 +63,7 @@ pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), String> {
     let table = folder.join(format!("{}-{}.probes", p.target.name, &key[..16]));
     let there = || cache::intact(&table) && jars.iter().all(|j| cache::intact(j));
     if !there() {
-        let _guard = cache::lock(&p.cache, "instrument").map_err(text)?;
+        let _guard = cache::lock(&p.cache, "instrument")?;
         // Another Warren may have done it while we waited.
         if !there() {
             make(p, &conf, &jars, &table)?;
@@ -75,10 +74,9 @@ pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), String> {
     Ok((Made { jars, warnings }, Probes { table, count }))
 }
 
-fn make(p: &Inner, conf: &str, places: &[PathBuf], table: &Path) -> Result<(), String> {
-    let text = |e: crate::setup::SetupError| e.to_string();
+fn make(p: &Inner, conf: &str, places: &[PathBuf], table: &Path) -> Result<(), Failed> {
     let at = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
-    let scratch = cache::scratch(&p.cache).map_err(text)?;
+    let scratch = cache::scratch(&p.cache)?;
     let conf_file = scratch.path().join("agent.conf");
     std::fs::write(&conf_file, conf).map_err(|e| at(&conf_file, e))?;
     let made = scratch.path().join("table");
@@ -101,7 +99,7 @@ fn make(p: &Inner, conf: &str, places: &[PathBuf], table: &Path) -> Result<(), S
             warnings.get(i).map_or(&[], Vec::as_slice),
         )?;
     }
-    cache::put_sealed(&made, table).map_err(text)
+    Ok(cache::put_sealed(&made, table)?)
 }
 
 /// From the first line.

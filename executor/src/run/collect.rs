@@ -225,9 +225,21 @@ fn heal_ms(c: &CutEnded, cluster: &Cluster<'_>, trace: &Trace) -> Option<u64> {
         .map(|e| (e.t_ns - c.until) / 1_000_000)
 }
 
+/// Of what is wrong with the target's jars: what a user wrote first, then as much as there is room for.
+fn few(all: &[String]) -> Vec<String> {
+    let (hooks, classes): (Vec<&String>, Vec<_>) =
+        all.iter().partition(|w| w.starts_with("dictionary hook "));
+    let mut few: Vec<String> = hooks.into_iter().chain(classes).cloned().collect();
+    if few.len() > WARNINGS_MAX {
+        let more = few.len() - WARNINGS_MAX;
+        few.truncate(WARNINGS_MAX);
+        few.push(format!("and {more} more of the target's jars"));
+    }
+    few
+}
+
 fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut RunProduct) {
-    let ahead = cluster.prepared.warnings().iter().take(WARNINGS_MAX);
-    p.record.warnings.extend(ahead.cloned());
+    p.record.warnings.extend(few(cluster.prepared.warnings()));
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for ((name, r), n) in readings.iter().zip(&cluster.nodes) {
         let classes = n.page.word(Word::Classes);
@@ -331,6 +343,20 @@ pub(super) fn cpu_ms(init: i32) -> u64 {
 mod tests {
     use super::*;
     use warren_model::Phase;
+
+    #[test]
+    fn what_a_user_wrote_is_told_before_what_there_is_no_room_for() {
+        let classes = (0..30).map(|i| format!("class c{i} stays as it is"));
+        let hook = "dictionary hook a.B.c matched no method of its class".to_owned();
+        let all: Vec<String> = classes.chain([hook.clone()]).collect();
+        let few = few(&all);
+        assert_eq!(few.len(), WARNINGS_MAX + 1);
+        assert_eq!(few[0], hook);
+        let last = format!("and {} more of the target's jars", 31 - WARNINGS_MAX);
+        assert_eq!(few[WARNINGS_MAX], last);
+        assert_eq!(super::few(&all[29..]), [hook, "class c29 stays as it is".into()]);
+        assert!(super::few(&[]).is_empty());
+    }
 
     #[test]
     fn lines_are_read_leniently_and_broken_ones_named() {

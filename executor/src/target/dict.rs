@@ -72,13 +72,21 @@ impl Dictionary {
                 &["before", "after", "both"],
                 Some("before"),
             )?;
+            let skippable = s.bool("skippable", false)?;
+            if skippable && (kind != "msg-send" || place == "after") {
+                return Err(s.wrong(
+                    "skippable",
+                    format!("a {kind} hook with place = \"{place}\" cannot leave the call out"),
+                    "write skippable = false; only a msg-send hooked before its call can be lost",
+                ));
+            }
             self.hooks.push(Hook {
                 method,
                 kind,
                 place,
                 message: s.opt_string("message")?.unwrap_or_default(),
                 peer: s.opt_string("peer")?.unwrap_or_default(),
-                skippable: s.bool("skippable", false)?,
+                skippable,
             });
             s.end()?;
         }

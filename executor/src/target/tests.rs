@@ -177,6 +177,34 @@ fn shapes_of_dictionaries() {
     assert!(e.contains("`x` is there twice"), "{e}");
 }
 
+/// Only a call that has not happened yet can be left out.
+#[test]
+fn what_can_be_lost() {
+    let dir = folder(GOOD);
+    let at = dir.path().join("targets/toy");
+    let more = dir.path().join("more.dict");
+    let read = |kind: &str, place: &str| {
+        let hook = format!("[[hook]]\nmethod = \"toy.Link.lose\"\nkind = \"{kind}\"\nplace = \"{place}\"\nskippable = true\n");
+        fs::write(&more, format!("version = 1\n{hook}")).unwrap();
+        load_target(&at, None, false, std::slice::from_ref(&more))
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    };
+    for place in ["before", "both"] {
+        assert_eq!(read("msg-send", place), Ok(()));
+    }
+    for (kind, place) in [
+        ("msg-send", "after"),
+        ("msg-receive", "before"),
+        ("msg-receive", "after"),
+        ("write", "before"),
+    ] {
+        let e = read(kind, place).unwrap_err();
+        let names = e.contains("more.dict") && e.contains("skippable") && e.contains(kind);
+        assert!(names && e.contains("write skippable = false"), "{e}");
+    }
+}
+
 #[test]
 fn a_version_that_cannot_be_is_refused() {
     let dir = folder(GOOD);

@@ -21,11 +21,21 @@ import warren.runtime.Conf;
 /**
  * Offline instrumentation: {@code java -cp agent.jar:runtime.jar warren.agent.Instrument instrument <conf> <in.jar> <out.jar>}. The
  * same changes and the same ids as at load time. {@code measure <conf> <table> <in.jar> <out.jar>...} does that and puts exact probes in,
- * numbered over all these jars; what they stand for is written to the table (docs/coverage.md). Prints the number of changed classes and one line per warning; exit 1 and no output
- * file when a jar cannot be read or written, or a dictionary hook cannot do what it says.
+ * numbered over all these jars; what they stand for is written to the table (docs/coverage.md). Prints the number of changed classes and one line per warning; no output file
+ * and exit 1 when a jar cannot be read or written, 3 when a dictionary hook cannot do what it says.
  */
 public final class Instrument {
+    /** Exit code where a dictionary hook cannot do what it says: another one than where something could not be read or written. */
+    private static final int REFUSED = 3;
+
     private Instrument() {}
+
+    /** A dictionary hook cannot do what it says. */
+    static final class Refused extends IOException {
+        Refused(String why) {
+            super(why);
+        }
+    }
 
     public static void main(String[] args) {
         boolean measure = args.length > 0 && args[0].equals("measure");
@@ -47,6 +57,9 @@ public final class Instrument {
                     table.write(to);
                 }
             }
+        } catch (Refused e) {
+            System.err.println(e.getMessage());
+            System.exit(REFUSED);
         } catch (IOException e) {
             System.err.println("warren instrument: " + e);
             System.exit(1);
@@ -74,7 +87,7 @@ public final class Instrument {
                     AppClass result = AppClass.transform(className, bytes, conf, table);
                     if (result != null) {
                         if (result.refused != null) {
-                            throw new IOException(result.refused);
+                            throw new Refused(result.refused);
                         }
                         for (String warning : result.warnings) {
                             System.out.println("warning: " + warning);
@@ -97,6 +110,9 @@ public final class Instrument {
                 to.write(bytes);
                 to.closeEntry();
             }
+        } catch (Refused e) {
+            part.delete();
+            throw e;
         } catch (IOException e) {
             part.delete();
             throw new IOException(in + ": " + e.getMessage(), e);

@@ -54,6 +54,8 @@ final class Points {
         }
         int phase = (int) (state >>> 32);
         int current = (int) state;
+        // Whatever may fail comes before a claim: who has won one must hold.
+        long thread = Threads.id(Thread.currentThread());
         Plan plan = Plan.current();
         long met = plan.match(time, stack, kind, place, phase, current, occurrence, nodeRole);
         int index = (int) met;
@@ -67,7 +69,7 @@ final class Points {
             }
         }
         long what = kind | place << 8 | phase << 16 | (long) nodeRole << 24 | (long) (Link.incarnation & 255) << 40
-                | (Threads.id(Thread.currentThread()) & 0xffff) << 48;
+                | (thread & 0xffff) << 48;
         int action = won ? Kinds.GO_ON : Net.cut(peerIp, throwable, skippable);
         int event = -1;
         try {
@@ -80,7 +82,7 @@ final class Points {
             Link.count(Link.ERRORS);
         }
         if (won) {
-            action = hold(index, met >>> 32, time, event);
+            action = hold(index, met >>> 32, time, thread, event);
             if (!canDo(action, kind, throwable, skippable)) {
                 action = Kinds.GO_ON;
             }
@@ -149,14 +151,14 @@ final class Points {
      *
      * @return what the release says to do here
      */
-    private static int hold(int index, long n, long time, int event) {
+    private static int hold(int index, long n, long time, long thread, int event) {
         Mem node = Link.node;
-        Thread me = Thread.currentThread();
-        node.put(Link.HELD_THREAD, Threads.id(me));
+        node.put(Link.HELD_THREAD, thread);
         node.put(Link.HELD_TIME, time);
         node.put(Link.HELD_EVENT, event + 1);
         node.put(Link.HELD_N, n);
         node.put(Link.HELD_INDEX, index + 1); // last: the executor reads the others when it sees it
+        Thread me = Thread.currentThread();
         if (Threads.virtual(me)) {
             node.put(Link.VIRTUAL_HELD, 1);
         }
