@@ -191,7 +191,7 @@ mod tests {
             .op(op("s", "create", "/a", 1, 2).put("0"))
             .everywhere(&[])
             .product;
-        p.record.not_stable = Some("no leader".into());
+        p.record.was_not_stable("heal", "no leader");
         p.record.workload_error = Some("exit 1".into());
         let j = judge.judge(&p);
         assert_eq!(j.verdict, Verdict::Fail);
@@ -199,7 +199,7 @@ mod tests {
         let safety = j.failures.iter().find(|f| f.checker == "acknowledged");
         assert_eq!(j.signature(), safety.map(|f| f.signature.as_str()));
         p.record.timed_out = true;
-        p.record.not_stable = None;
+        p.record.not_stable.clear();
         p.history.clear();
         assert_eq!(judge.judge(&p).verdict, Verdict::Unknown);
         assert_eq!(judge.judge_retest(&p).verdict, Verdict::Fail);

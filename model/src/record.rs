@@ -8,11 +8,11 @@ use crate::point::Phase;
 use crate::sequence::{FaultAt, FaultSequence};
 use crate::trace::Trace;
 use crate::verdict::Stage;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of stored run records.
-pub const RECORD_VERSION: u32 = 1;
+/// Version of stored run records. Records of version 1, which are read too, have at most one reason in `not_stable`, and it is no list.
+pub const RECORD_VERSION: u32 = 2;
 
 /// Wall time of each phase and of the edges, ms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,8 +117,9 @@ pub struct RunRecord {
     pub stalls_ms: BTreeMap<Phase, u64>,
     /// Degraded service was asked for, and no more nodes were gone until the answer than the target promises to bear.
     pub degraded_asked: bool,
-    /// When each question of liveness ended without an answer.
-    pub not_stable: Option<String>,
+    /// Each time that the cluster was not stable when it should have been: what it was asked for (`start`, `heal`, `durability`), a colon, and why.
+    #[serde(deserialize_with = "reasons")]
+    pub not_stable: Vec<String>,
     /// The workload failed or did not end.
     pub workload_error: Option<String>,
     /// The run passed its limit.
@@ -135,7 +136,30 @@ pub struct RunRecord {
     pub unbound: u64,
 }
 
+/// A list, or as version 1 wrote it: nothing or one. In postcard, where nothing tells a form from another, both are the same bytes.
+fn reasons<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        All(Vec<String>),
+        Version1(Option<String>),
+    }
+    if !d.is_human_readable() {
+        return Vec::deserialize(d);
+    }
+    Ok(match Stored::deserialize(d)? {
+        Stored::All(all) => all,
+        Stored::Version1(one) => one.into_iter().collect(),
+    })
+}
+
 impl RunRecord {
+    /// `what` did not make the cluster stable. A reason beside earlier ones: that it did not heal and that it does not come up again are two
+    /// stories, and neither is to be lost by the other.
+    pub fn was_not_stable(&mut self, what: &str, why: &str) {
+        self.not_stable.push(format!("{what}: {why}"));
+    }
+
     /// The sequence with the faults that happened, when one did.
     #[must_use]
     pub fn happened(&self) -> Option<&FaultSequence> {
@@ -341,6 +365,34 @@ mod tests {
             ..Fallbacks::default()
         };
         assert_eq!(product.fallbacks, stays);
+    }
+
+    #[test]
+    fn each_reason_why_it_was_not_stable_stays() {
+        let mut record = RunRecord::default();
+        record.was_not_stable("heal", "no leader");
+        record.was_not_stable("durability", "two leaders");
+        let both = ["heal: no leader", "durability: two leaders"];
+        assert_eq!(record.not_stable, both);
+        let bytes = postcard::to_allocvec(&record).unwrap();
+        assert_eq!(postcard::from_bytes::<RunRecord>(&bytes).unwrap(), record);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<RunRecord>(&text).unwrap(), record);
+    }
+
+    /// What version 1 had there.
+    #[test]
+    fn reasons_of_version_1_are_read() {
+        for one in [None, Some("heal: no leader")] {
+            let want: Vec<String> = one.map(String::from).into_iter().collect();
+            let mut value = serde_json::to_value(RunRecord::default()).unwrap();
+            value["not_stable"] = one.into();
+            let text = value.to_string();
+            let read: RunRecord = serde_json::from_str(&text).unwrap();
+            assert_eq!(read.not_stable, want, "{text}");
+            let was = postcard::to_allocvec(&one).unwrap();
+            assert_eq!(was, postcard::to_allocvec(&want).unwrap());
+        }
     }
 
     #[test]

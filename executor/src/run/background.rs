@@ -229,7 +229,7 @@ pub(super) fn why_not(went: Went, record: &mut RunRecord) -> Option<String> {
     let said = record
         .workload_error
         .take()
-        .or_else(|| record.not_stable.take());
+        .or_else(|| record.not_stable.pop());
     said.or_else(|| {
         (went == Went::Ends).then(|| {
             record
@@ -289,7 +289,7 @@ mod tests {
         for (went, workload, unstable, warnings, want) in table {
             let mut record = RunRecord {
                 workload_error: workload.map(str::to_owned),
-                not_stable: unstable.map(str::to_owned),
+                not_stable: unstable.map(str::to_owned).into_iter().collect(),
                 warnings: warnings.iter().map(|w| (*w).to_owned()).collect(),
                 ..RunRecord::default()
             };

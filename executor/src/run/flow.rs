@@ -87,7 +87,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         let options = self.drive.cluster.options;
         if matches!(went, Ok(Went::Ends)) && options.to_end() {
             // Whatever did not happen any more is nobody's fault.
-            self.product.record.not_stable = None;
+            self.product.record.not_stable.clear();
             let stop = options.stop.load(std::sync::atomic::Ordering::Relaxed);
             let why = if stop {
                 "stopped: Warren is stopping"
@@ -196,9 +196,9 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             Missed::Limit => record
                 .warnings
                 .push(format!("over the limit in {what}: {why}")),
-            Missed::Patience => {
-                record.not_stable.get_or_insert(format!("{what}: {why}"));
-            }
+            // Where it was not stable before, that is why.
+            Missed::Patience if record.not_stable.is_empty() => record.was_not_stable(what, why),
+            Missed::Patience => {}
         }
         self.ends(what)
     }
@@ -439,7 +439,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         let record = &self.product.record;
         let start = record
             .not_stable
-            .as_ref()
+            .first()
             .filter(|_| record.matched.is_none());
         let why = start.or(record.workload_error.as_ref());
         let why = why.and_then(|w| w.lines().next());

@@ -55,7 +55,7 @@ impl Flow<'_, '_, '_> {
             again.extend(&fallen);
             self.start(&fallen)?;
             // It was asked without them.
-            self.product.record.not_stable = None;
+            self.product.record.not_stable.clear();
             if self.stable("heal", anew)? == Went::Ends {
                 return Ok(Went::Ends);
             }
@@ -171,7 +171,7 @@ impl Flow<'_, '_, '_> {
                     return Ok(self.missed(what, &why));
                 }
                 self.ask_threads();
-                self.product.record.not_stable = Some(format!("{what}: {why}"));
+                self.product.record.was_not_stable(what, &why);
                 return Ok(Went::On);
             }
             if self.drive.cluster.options.to_end() {

@@ -270,7 +270,7 @@ impl Runner {
         product.record.times.total = ms(began);
         if let Some(Restored::Prefix(prefix, _)) = &restored {
             let record = &product.record;
-            let well = !record.timed_out && record.not_stable.is_none() && record.void.is_none();
+            let well = !record.timed_out && record.not_stable.is_empty() && record.void.is_none();
             // A run that was cut off says nothing of what it began from.
             if !options.to_end() {
                 snapshots::prefix::ended(self, prefix, well);

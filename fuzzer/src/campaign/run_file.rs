@@ -1,7 +1,7 @@
 //! `runs/<id>.run`: a kept run with its trace, from which its children are rebuilt. Written before its queue entry.
 //!
-//! Bytes: magic `WARNRUN` and the version digit, then zstd over postcard of [`StoredRun`]. Version 2, which did not say what a run showed, is
-//! read as well; a reader refuses every other one.
+//! Bytes: magic `WARNRUN` and the version digit, then zstd over postcard of [`StoredRun`]. Version 3, whose records had at most one reason why
+//! the cluster was not stable, and version 2, which did not say what a run showed, are read as well; a reader refuses every other one.
 
 use crate::fuzz::FuzzError;
 use crate::search::Bounds;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use warren_model::{FaultSequence, RunRecord, Trace};
 
 /// Version of the layout.
-pub const RUN_FILE_VERSION: u8 = 3;
+pub const RUN_FILE_VERSION: u8 = 4;
 const MAGIC: &[u8; 7] = b"WARNRUN";
 /// Traces compress ten times and more even at the fastest level.
 const LEVEL: i32 = 3;
@@ -137,9 +137,9 @@ impl StoredRun {
             .filter(|(head, _)| head.starts_with(MAGIC))
             .ok_or_else(|| format("is no kept run (its first bytes are not WARNRUN)".into()))?;
         let version = head[MAGIC.len()].wrapping_sub(b'0');
-        if !matches!(version, 2 | RUN_FILE_VERSION) {
+        if !(2..=RUN_FILE_VERSION).contains(&version) {
             return Err(format(format!(
-                "has version {version}, this program reads {RUN_FILE_VERSION} and 2"
+                "has version {version}, this program reads 2 to {RUN_FILE_VERSION}"
             )));
         }
         let plain = zstd::decode_all(packed).map_err(|e| format(format!("is damaged: {e}")))?;
@@ -152,6 +152,7 @@ impl StoredRun {
                 bounds: run.bounds,
                 shown: None,
             }),
+            // Version 3 has the same bytes, as `RunRecord` reads them.
             _ => postcard::from_bytes(&plain),
         };
         run.map_err(|e| format(format!("is damaged: {e}")))
@@ -217,6 +218,12 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples")
     }
 
+    fn unstable(mut record: RunRecord) -> RunRecord {
+        record.was_not_stable("heal", "no leader");
+        record.was_not_stable("durability", "two leaders");
+        record
+    }
+
     #[test]
     #[ignore = "writes tests/samples/run-v<version>"]
     fn makes_a_sample() {
@@ -226,7 +233,7 @@ mod tests {
         let run = StoredRun {
             id: 3,
             parent: None,
-            record: product.record,
+            record: unstable(product.record),
             trace: product.trace,
             bounds: Bounds::CALM,
             shown: Some(Shown::new(&product.coverage, &[5, 300, 70_000])),
@@ -234,15 +241,24 @@ mod tests {
         run.write(&folder).unwrap();
     }
 
-    /// Runs as Warren stored them: those of version 2 lie in the sample of a campaign.
+    /// Runs as Warren stored them: those of version 2 lie in the sample of a campaign, and of version 3 there is one that was not stable.
     #[test]
-    fn stored_runs_of_both_versions() {
+    fn stored_runs_of_all_versions() {
         let old = StoredRun::read(&samples().join("state-v6/default/runs"), 1).unwrap();
         assert!(old.shown.is_none() && !old.trace.events.is_empty());
-        let new = StoredRun::read(&samples().join("run-v3"), 3).unwrap();
-        let shown = new.shown.unwrap();
-        assert!(shown.slots.len() > 5 && shown.slots.is_sorted());
-        assert_eq!(shown.states, [5, 300, 70_000]);
+        let one = ["heal: no leader"].as_slice();
+        let both = ["heal: no leader", "durability: two leaders"].as_slice();
+        for (folder, id, not_stable) in [
+            ("run-v3", 3, [].as_slice()),
+            ("run-v3", 4, one),
+            ("run-v4", 3, both),
+        ] {
+            let run = StoredRun::read(&samples().join(folder), id).unwrap();
+            assert_eq!(run.record.not_stable, not_stable, "{folder} {id}");
+            let shown = run.shown.unwrap();
+            assert!(shown.slots.len() > 5 && shown.slots.is_sorted());
+            assert_eq!(shown.states, [5, 300, 70_000]);
+        }
     }
 
     #[test]
@@ -266,13 +282,10 @@ mod tests {
         bytes[7] = b'1';
         std::fs::write(&path, &bytes).unwrap();
         let e = StoredRun::read(dir.path(), 12).unwrap_err().to_string();
-        assert!(
-            e.contains("version 1") && e.contains("reads 3 and 2"),
-            "{e}"
-        );
+        assert!(e.contains("version 1") && e.contains("reads 2 to 4"), "{e}");
         std::fs::write(&path, b"hello").unwrap();
         assert!(StoredRun::read(dir.path(), 12).is_err());
-        bytes[7] = b'3';
+        bytes[7] = b'4';
         bytes.truncate(60);
         std::fs::write(&path, &bytes).unwrap();
         let e = StoredRun::read(dir.path(), 12).unwrap_err().to_string();

@@ -102,7 +102,7 @@ fn replays_of_a_safety_failure_share_the_machine() {
 fn replays_of_a_liveness_failure_have_it_for_themselves() {
     let tweak: Tweak = Box::new(|_, input, _, product| {
         if input.faults.len() == 2 {
-            product.record.not_stable = Some("heal: no leader".into());
+            product.record.was_not_stable("heal", "no leader");
         }
     });
     assert_eq!(beside_its_replays(without_bug(), tweak), [0, 0, 0]);
@@ -117,7 +117,7 @@ fn a_liveness_failure_that_cannot_stand_any_more_is_not_replayed_again() {
         let tweak: Tweak = Box::new(move |_, input, _, product| {
             if input.faults.len() == 2 && !failed {
                 failed = true;
-                product.record.not_stable = Some("heal: no leader".into());
+                product.record.was_not_stable("heal", "no leader");
             }
         });
         let o = with(dir.path(), Slots::Exactly(slots), 60);
@@ -149,7 +149,7 @@ fn a_replay_that_is_not_injected_in_full_is_made_again() {
                     nearest: 0,
                 });
             } else {
-                product.record.not_stable = Some("heal: no leader".into());
+                product.record.was_not_stable("heal", "no leader");
             }
             since += 1;
         });
@@ -196,7 +196,7 @@ fn where_nothing_happened_a_replay_without_faults_counts() {
         product.record.matched = None;
         // The run and one of its replays.
         if since == 0 || since == 2 {
-            product.record.not_stable = Some("heal: no leader".into());
+            product.record.was_not_stable("heal", "no leader");
         }
         since += 1;
     });
