@@ -15,9 +15,11 @@ use super::owed::{self, Seen, Which};
 use super::replayed_otherwise;
 use super::replays::replay;
 use super::session::Session;
-use super::stand::{rate, rate_text, save_sequence, saved, shown_again, stand, stand_owed};
+use super::stand::{
+    HANG_RATE, rate, rate_text, save_sequence, saved, shown_again, stand, stand_owed,
+};
 use super::story::{keep_otherwise, write_unconfirmed};
-use super::tally::{Owed, REPLAYS, Replayed, outcome};
+use super::tally::{Asked, Owed, REPLAYS, Replayed, outcome};
 use crate::campaign::KeptFinding;
 use crate::campaign::state::hook;
 use crate::known::KnownBug;
@@ -199,8 +201,7 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     }
     match seen.failure.kind {
         FailureKind::Hang => {
-            let rate = rate_text(session, seen, 1, 1);
-            stand(session, handed.state, seen, 1, 1, Some(&rate))?;
+            stand(session, handed.state, seen, 1, 1, Some(HANG_RATE))?;
             settled(session, handed.state)
         }
         FailureKind::Safety => {
@@ -210,10 +211,10 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             replay(session, handed, seen)?;
             let owed = session.owed.clone().unwrap_or_default();
             if let Some(asked) = owed.asked.first() {
-                rate(session, seen, asked, owed.n)?;
-            }
-            if !owed.through() && session.stopping() {
-                return Ok(());
+                rate(session, seen, asked)?;
+                if !asked.through() && session.stopping() {
+                    return Ok(());
+                }
             }
             settled(session, handed.state)
         }
@@ -236,27 +237,25 @@ fn settle_liveness(
     seen: &Seen,
 ) -> Result<bool, FuzzError> {
     let owed = session.owed.clone().unwrap_or_default();
-    let n = owed.n;
-    let cut_off = !owed.through() && session.stopping();
     let mut left = false;
     let mut fallen = None;
     for (at, asked) in owed.asked.iter().enumerate() {
         let Some(seen) = seen.of(&asked.signature) else {
             continue;
         };
-        let k = asked.k;
+        let (k, n) = (asked.k, asked.n);
         if asked.stood.is_some() {
             // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is. If it fell, the next run of its kind is replayed anew.
-            rate(session, &seen, asked, n)?;
+            rate(session, &seen, asked)?;
             if outcome(k, n, false) == Replayed::Falls {
                 session.standing.remove(&asked.signature);
             }
-            left |= cut_off;
+            left |= !asked.through() && session.stopping();
             continue;
         }
-        match owed.outcome(asked, fell_often(session, &seen.failure)?) {
+        match asked.outcome(fell_often(session, &seen.failure)?) {
             Replayed::Stands => {
-                let rate = rate_text(session, &seen, k, n);
+                let rate = rate_text(&seen, asked);
                 stand_owed(session, state, &seen, k, n, Some(&rate))?;
             }
             // Only Ctrl-C leaves it open: what was seen must not be lost with the campaign.
@@ -269,16 +268,16 @@ fn settle_liveness(
                 left |= session.stopping();
             }
             // What falls beside it is told in the story of the run.
-            Replayed::Falls if at == 0 => fallen = Some(k),
+            Replayed::Falls if at == 0 => fallen = Some(asked),
             Replayed::Falls => {}
         }
     }
     if left {
         return Ok(false);
     }
-    if let Some(k) = fallen {
+    if let Some(asked) = fallen {
         stands_as_hang(session, state, seen)?;
-        not_confirmed(session, seen, k, n)?;
+        not_confirmed(session, seen, asked)?;
     }
     Ok(true)
 }
@@ -299,16 +298,16 @@ pub(super) fn fell_often(session: &Session, failure: &Failure) -> Result<bool, F
 
 /// A liveness failure that did not show again is unknown; its run stays a failing one only for another bug that stands. Its story is kept
 /// apart from findings: a race of two threads seldom shows twice, and a busy machine looks like one.
-fn not_confirmed(session: &mut Session, seen: &Seen, k: u32, n: u32) -> Result<(), FuzzError> {
+fn not_confirmed(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<(), FuzzError> {
     let stands = |f: &Failure| session.standing.contains(&f.signature);
     if !seen.judgement.failures.iter().any(stands) {
         session.counts.failing = session.counts.failing.saturating_sub(1);
         session.counts.unknowns += 1;
     }
-    let rate = format!("{}: no finding", shown_again(session, k, n));
+    let rate = format!("{}: no finding", shown_again(asked));
     let headline = crate::campaign::finding::headline(&seen.failure);
     let text = format!("{headline} failed once and {rate}");
-    let folder = write_unconfirmed(session, seen, (k, n), &rate)?;
+    let folder = write_unconfirmed(session, seen, (asked.k, asked.n), &rate)?;
     session.say(text.clone());
     session.say(format!("  story:     {}", folder.display()));
     session.find("unknown", text);
@@ -326,8 +325,7 @@ fn stands_as_hang(session: &mut Session, state: &mut State, seen: &Seen) -> Resu
         failure: hang.clone(),
         ..seen.clone()
     };
-    let rate = rate_text(session, &seen, 1, 1);
-    stand(session, state, &seen, 1, 1, Some(&rate))?;
+    stand(session, state, &seen, 1, 1, Some(HANG_RATE))?;
     Ok(())
 }
 

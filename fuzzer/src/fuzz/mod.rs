@@ -50,7 +50,7 @@ pub use options::{
 };
 pub use saved::{check_resume, differences, identity};
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
-pub(crate) use stage::undecided_by_load;
+pub(crate) use stage::open_by_load;
 pub use sync::{check_main, common_identity, is_instance_name};
 pub use tally::NEEDED;
 

@@ -11,14 +11,14 @@ use super::owed::Seen;
 use super::replayed_otherwise;
 use super::session::{STOPPED, Session};
 use super::snapshot::CurrentRun;
-use super::stage::{given_up, line, undecided_by_load};
-use super::tally::{REPLAYS, Replayed};
+use super::stage::{given_up, line, open_by_load};
+use super::tally::{Asked, REPLAYS, Replayed};
 use super::under_way::{Started, ToStart};
 use crate::campaign::RunRole;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
-use warren_model::FailureKind;
+use warren_model::{Failure, FailureKind};
 
 /// Replays what really happened, as often as is owed still; what showed again is counted in what is owed. What load may explain has
 /// the machine for itself, one replay after the other; a safety failure's replays share it with what goes on, as many at once as there
@@ -63,14 +63,17 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             session.publish(handed.state, false)?;
             continue;
         }
-        let owed = session.owed.clone().unwrap_or_default();
-        let begun = owed.spent() as usize + replays.len();
-        // Where no liveness failure can show often enough any more all fall: the machine is not kept from other work for nothing.
-        let falls = seen.failure.kind == FailureKind::Liveness
-            && owed.asked.iter().zip(&fell).all(|(asked, fell)| {
-                asked.stood.is_none() && owed.outcome(asked, *fell) == Replayed::Falls
-            });
-        let more = begun < REPLAYS as usize && !session.stopping() && !given_up && !falls;
+        let asked = session.owed.iter().flat_map(|o| &o.asked);
+        // A liveness failure that cannot show often enough any more has fallen: the machine is not kept from other work for nothing.
+        let open = |(asked, fell): &(&Asked, &bool)| {
+            seen.failure.kind != FailureKind::Liveness
+                || asked.stood.is_some()
+                || asked.outcome(**fell) != Replayed::Falls
+        };
+        let left = asked.zip(&fell).filter(open).map(|(asked, _)| asked.left());
+        let left = left.max().unwrap_or(0);
+        let begun = (REPLAYS - left) as usize + replays.len();
+        let more = begun < REPLAYS as usize && !session.stopping() && !given_up;
         if more && handed.executor.going_on() < at_once {
             let run = ToStart {
                 sequence: &sequence,
@@ -123,12 +126,13 @@ fn replayed<E: Cluster>(
     // A replay in which less happened than in its run is none of it.
     let record = run.record();
     let less = record.not_injected.is_some() && seen.product.record.happened().is_some();
-    let told_nothing = run.judgement().void.is_some()
-        || undecided_by_load(run.judgement())
-        || record.set_up_failed()
-        || less;
+    let told_nothing = run.judgement().void.is_some() || record.set_up_failed() || less;
+    // Else it tells of each failure whose question was answered.
+    let by_load: BTreeSet<&str> = open_by_load(run.judgement()).collect();
+    let answered = |f: &Failure| !by_load.contains(f.checker.as_str());
+    let tells = |s: &str| !told_nothing && seen.failure_of(s).is_none_or(answered);
     if let Some(owed) = session.owed.as_mut() {
-        owed.count(|s| again.contains(s), told_nothing);
+        owed.count(|s| again.contains(s), tells);
     }
     replayed_otherwise::owe(session, state, run, seen)?;
     session.commit(state)?;

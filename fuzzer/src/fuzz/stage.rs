@@ -463,12 +463,15 @@ fn plain(record: &RunRecord, judgement: &Judgement) -> bool {
 }
 
 /// A liveness question failed while the machine stalled: feedback says unknown, the run is asked once more.
-pub(crate) fn undecided_by_load(judgement: &Judgement) -> bool {
-    judgement.verdict == Verdict::Unknown
-        && judgement
-            .unknowns
-            .iter()
-            .any(|u| u.why.contains("stood still"))
+pub(super) fn undecided_by_load(judgement: &Judgement) -> bool {
+    judgement.verdict == Verdict::Unknown && open_by_load(judgement).next().is_some()
+}
+
+/// The checkers of such questions, whatever else failed in the run.
+pub(crate) fn open_by_load(judgement: &Judgement) -> impl Iterator<Item = &str> {
+    let unknowns = judgement.unknowns.iter();
+    let by_load = unknowns.filter(|u| u.why.contains("stood still"));
+    by_load.map(|u| u.checker.as_str())
 }
 
 /// For the screen.

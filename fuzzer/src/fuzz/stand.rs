@@ -15,6 +15,10 @@ use std::path::PathBuf;
 use warren_feedback::SavedBugs;
 use warren_model::FailureKind;
 
+/// What is said of a hang in place of a rate.
+pub(super) const HANG_RATE: &str =
+    "over its limit twice, the second time alone with twice the limit";
+
 /// It stands, and something about its run is owed still: the journal knows of it before anything else is done.
 pub(super) fn stand_owed(
     session: &mut Session,
@@ -117,16 +121,11 @@ fn end_if_asked(session: &mut Session, seen: &Seen) {
 }
 
 /// The rate of a finding that stood before it was replayed.
-pub(super) fn rate(
-    session: &mut Session,
-    seen: &Seen,
-    asked: &Asked,
-    n: u32,
-) -> Result<(), FuzzError> {
+pub(super) fn rate(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<(), FuzzError> {
     let Some((number, name)) = asked.stood.clone() else {
         return Ok(());
     };
-    let k = asked.k;
+    let (k, n) = (asked.k, asked.n);
     if let Some(finding) = session.findings.iter_mut().find(|f| f.number == number) {
         (finding.k, finding.n) = (k, n);
     }
@@ -134,7 +133,7 @@ pub(super) fn rate(
     if seen.failure.kind == FailureKind::Safety || outcome(k, n, false) == Replayed::Stands {
         end_if_asked(session, seen);
     }
-    let text = rate_text(session, seen, k, n);
+    let text = rate_text(seen, asked);
     session.say(format!("  confirmed: {text}"));
     let sub = if seen.failure.kind == FailureKind::Hang {
         "hangs"
@@ -145,21 +144,19 @@ pub(super) fn rate(
     write_story(session, seen, number, &path, &text).map(drop)
 }
 
-pub(super) fn rate_text(session: &Session, seen: &Seen, k: u32, n: u32) -> String {
-    let shown = shown_again(session, k, n);
+pub(super) fn rate_text(seen: &Seen, asked: &Asked) -> String {
+    let shown = shown_again(asked);
     match seen.failure.kind {
-        FailureKind::Hang => {
-            "over its limit twice, the second time alone with twice the limit".into()
-        }
+        FailureKind::Hang => HANG_RATE.into(),
         FailureKind::Safety => format!("{shown}; stands by its evidence"),
         FailureKind::Liveness => shown,
     }
 }
 
 /// With the replays that say nothing either way: a rate of few of many is another one.
-pub(super) fn shown_again(session: &Session, k: u32, n: u32) -> String {
-    let shown = format!("showed again in {k} of {n} replays");
-    match session.owed.as_ref().map_or(0, |o| o.voids) {
+pub(super) fn shown_again(asked: &Asked) -> String {
+    let shown = format!("showed again in {} of {} replays", asked.k, asked.n);
+    match asked.voids {
         0 => shown,
         more => format!("{shown}, and {more} more told nothing"),
     }

@@ -1,7 +1,8 @@
 //! What replays tell of a failing run: how often each of its failures showed again, and what that makes of it. Counted by `replays`, asked
 //! by `confirm`, in every record of the journal while a decision is owed. Pure: it knows no cluster and no file.
 //!
-//! Each failure has its own count: a run may fail in two ways of which only one shows again, and neither falls with the other.
+//! Each failure has its own counts: a run may fail in two ways of which only one shows again, and neither falls with the other; and a replay
+//! may show one while it tells nothing of the other.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +14,6 @@ pub const NEEDED: u32 = 2;
 /// A failing run that is not decided on yet; the run itself lies in `state/owed`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owed {
-    /// Replays that told something, and beside these those that told nothing.
-    pub n: u32,
-    pub voids: u32,
     /// The failures that replays are asked for; the run is filed under the first.
     pub asked: Vec<Asked>,
     /// The last replay showed what the run did not, and that is not kept yet.
@@ -26,8 +24,10 @@ pub struct Owed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     pub signature: String,
-    /// Replays in which it showed again.
+    /// It showed again in `k` of the `n` replays that told something of it; beside these those that told nothing.
     pub k: u32,
+    pub n: u32,
+    pub voids: u32,
     /// It stands already: its number, and the name of its file.
     pub stood: Option<(u64, String)>,
 }
@@ -57,35 +57,37 @@ impl Owed {
         self.asked.first().and_then(|a| a.stood.as_ref())
     }
 
-    /// Replays that are spent: one that told nothing is made again, three times in all.
+    /// One more replay has ended, and showed those failures that `shows` says. Of one that it does not show it may have told nothing, as
+    /// `tells` says: then it is not in that one's rate. Nor is one that was made for others alone.
+    pub fn count(&mut self, shows: impl Fn(&str) -> bool, tells: impl Fn(&str) -> bool) {
+        for asked in self.asked.iter_mut().filter(|a| !a.through()) {
+            let shown = shows(&asked.signature);
+            if shown || tells(&asked.signature) {
+                asked.n += 1;
+                asked.k += u32::from(shown);
+            } else {
+                asked.voids += 1;
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// Replays that are left to make for it: one that told nothing is made again, three times in all.
     #[must_use]
-    pub fn spent(&self) -> u32 {
-        self.n + self.voids.saturating_sub(REPLAYS)
+    pub fn left(&self) -> u32 {
+        REPLAYS.saturating_sub(self.n + self.voids.saturating_sub(REPLAYS))
     }
 
-    /// No replay is left to make.
+    /// None is left.
     #[must_use]
     pub fn through(&self) -> bool {
-        self.spent() >= REPLAYS
+        self.left() == 0
     }
 
-    /// What the replays so far make of one of the failures.
-    pub(super) fn outcome(&self, asked: &Asked, fell_often: bool) -> Replayed {
-        let left = REPLAYS.saturating_sub(self.spent());
-        outcome_of(asked.k, self.n, left, fell_often)
-    }
-
-    /// One more replay has ended, and showed those failures that `shows` says. One that told nothing is in no rate.
-    pub fn count(&mut self, shows: impl Fn(&str) -> bool, told_nothing: bool) {
-        let any = self.asked.iter().any(|a| shows(&a.signature));
-        if told_nothing && !any {
-            self.voids += 1;
-            return;
-        }
-        self.n += 1;
-        for asked in &mut self.asked {
-            asked.k += u32::from(shows(&asked.signature));
-        }
+    /// What the replays so far make of it.
+    pub(super) fn outcome(&self, fell_often: bool) -> Replayed {
+        outcome_of(self.k, self.n, self.left(), fell_often)
     }
 }
 
@@ -139,34 +141,43 @@ mod tests {
         }
     }
 
-    /// What each replay shows, `-` where it tells nothing -> (n, replays that told nothing, k of a, k of b).
+    /// What each replay shows, with `-` where it tells nothing of what it does not show, `A` where only of a -> (k, n, replays that told nothing)
+    /// of a and of b.
     #[test]
-    fn each_failure_has_its_own_count() {
-        type Case<'a> = (&'a [&'a str], (u32, u32, u32, u32));
-        let table: [Case<'_>; 8] = [
-            (&[], (0, 0, 0, 0)),
-            (&["b", "b", "b"], (3, 0, 0, 3)),
-            (&["ab", "b", "a"], (3, 0, 2, 2)),
-            (&["c", "ab"], (2, 0, 1, 1)),
-            (&["-", "b"], (1, 1, 0, 1)),
-            (&["-", "-", "-", "-", "b", "b"], (2, 4, 0, 2)),
-            (&["-", "-", "-", "-", "-", "-"], (0, 6, 0, 0)),
-            // It told something, whatever else it was.
-            (&["-b"], (1, 0, 0, 1)),
+    fn each_failure_has_its_own_counts() {
+        type Counts = (u32, u32, u32);
+        type Case<'a> = (&'a [&'a str], Counts, Counts);
+        let table: [Case<'_>; 11] = [
+            (&[], (0, 0, 0), (0, 0, 0)),
+            (&["b", "b", "b"], (0, 3, 0), (3, 3, 0)),
+            (&["ab", "b", "a"], (2, 3, 0), (2, 3, 0)),
+            (&["c", "ab"], (1, 2, 0), (1, 2, 0)),
+            (&["-", "b"], (0, 1, 1), (1, 1, 1)),
+            (&["-", "-", "-", "-", "b", "b"], (0, 2, 4), (2, 2, 4)),
+            (&["-", "-", "-", "-", "-", "-"], (0, 0, 6), (0, 0, 6)),
+            // What shows, shows, and says nothing against the other.
+            (&["-b"], (0, 0, 1), (1, 1, 0)),
+            (&["-c"], (0, 0, 1), (0, 0, 1)),
+            (&["A", "Ab", "a"], (1, 1, 2), (1, 3, 0)),
+            // The fourth is made for a alone.
+            (&["-b", "b", "b", "ab"], (1, 3, 1), (3, 3, 0)),
         ];
-        for (replays, want) in table {
+        for (replays, a, b) in table {
             let mut owed = Owed::of(["a", "b"].map(String::from));
             for (made, shown) in replays.iter().enumerate() {
-                assert!(!owed.through(), "{replays:?}: after {made}");
-                owed.count(|s| shown.contains(s), shown.starts_with('-'));
+                let through = owed.asked.iter().all(Asked::through);
+                assert!(!through, "{replays:?}: after {made}");
+                let tells = |s: &str| !shown.starts_with('-') && (s != "a" || !shown.contains('A'));
+                owed.count(|s| shown.contains(s), tells);
             }
-            let k = |at: usize| owed.asked[at].k;
-            let got = (owed.n, owed.voids, k(0), k(1));
-            assert_eq!(got, want, "{replays:?}");
-            let through = replays.len() == 6 || owed.n == 3;
-            assert_eq!(owed.through(), through, "{replays:?}");
-            let open = |at: usize| owed.outcome(&owed.asked[at], false) == Replayed::Open;
-            assert!(!through || !open(0) && !open(1), "{replays:?}");
+            let got = owed.asked.iter().map(|a| (a.k, a.n, a.voids));
+            assert_eq!(got.collect::<Vec<_>>(), [a, b], "{replays:?}");
+            for asked in &owed.asked {
+                let through = replays.len() == 6 || asked.n == 3;
+                assert_eq!(asked.through(), through, "{replays:?}");
+                let open = asked.outcome(false) == Replayed::Open;
+                assert!(!through || !open, "{replays:?}");
+            }
         }
     }
 }

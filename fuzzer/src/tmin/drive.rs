@@ -5,7 +5,7 @@
 use super::facts::Facts;
 use super::journal::{Journal, JournalError};
 use super::machine::{Ask, Ended, Minimiser, Outcome, Told};
-use crate::fuzz::undecided_by_load;
+use crate::fuzz::open_by_load;
 use crate::known::KnownBugs;
 use warren_model::{Failure, FaultSequence, Judgement, NodeName, RunProduct, Verdict};
 
@@ -92,7 +92,8 @@ pub fn outcome(
     let failed = judgement.verdict == Verdict::Fail;
     let void = judgement.void.is_some() || product.record.void.is_some();
     // As in a replay: the failure may be there, and the machine kept it from being seen.
-    let ended = if void || undecided_by_load(judgement) {
+    let by_load = open_by_load(judgement).next().is_some();
+    let ended = if void || by_load && judgement.verdict == Verdict::Unknown {
         Ended::Void
     } else if failed {
         Ended::Failed
@@ -116,6 +117,7 @@ pub fn outcome(
     }
     Outcome {
         facts: (ended == Ended::Failed).then(|| Facts::of(asked, product, nodes)),
+        by_load: by_load && ended == Ended::Failed,
         ended,
         signatures,
         cost,
@@ -138,7 +140,7 @@ mod tests {
 
     const STALL: &str = "a node does not serve after healing, but the slot stood still for 900 ms";
 
-    /// Verdict, what is unknown, void, not injected in full -> how it ended.
+    /// Verdict, what is unknown, void, not injected in full -> how it ended. Where it failed, what is open by load is told beside.
     #[test]
     fn what_a_run_tells() {
         use Verdict::{Fail, Pass};
@@ -176,6 +178,8 @@ mod tests {
             let asked = FaultSequence::empty("t");
             let got = outcome(&asked, &product, &judgement, &[], 1, &|_| None);
             assert_eq!(got.ended, want, "{verdict:?} {why} {void} {missed}");
+            let by_load = why == STALL && want == Ended::Failed;
+            assert_eq!(got.by_load, by_load, "{verdict:?} {why} {void} {missed}");
         }
     }
 }

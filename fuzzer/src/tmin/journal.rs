@@ -298,6 +298,7 @@ mod tests {
             ended: Ended::Failed,
             signatures: vec![signature.into()],
             facts: None,
+            by_load: false,
             cost: 1,
         }
     }
@@ -422,6 +423,7 @@ mod tests {
                     ended: Ended::Passed,
                     signatures: Vec::new(),
                     facts: None,
+                    by_load: false,
                     cost: 1,
                 })
             )

@@ -55,6 +55,9 @@ pub struct Outcome {
     /// Of all failures, the first is the one it would be filed under; that of a known bug with its number (`drive::name`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<String>,
+    /// It failed, and the machine left another question open: of a failure that it does not show it may tell nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_load: bool,
     /// Of a failing run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
@@ -268,7 +271,7 @@ impl Minimiser {
     /// How the run asked for ended.
     pub fn outcome(&mut self, outcome: Outcome, told: &mut Vec<Told>) {
         self.spent += outcome.cost.max(1);
-        if outcome.ended == Ended::Void {
+        if self.tells_nothing(&outcome) {
             self.voids += 1;
             if self.voids < VOIDS {
                 return;
@@ -459,6 +462,17 @@ impl Minimiser {
         self.signature
             .as_ref()
             .is_some_and(|s| outcome.signatures.contains(s))
+    }
+
+    /// Of the failure to keep, where it is known which.
+    fn tells_nothing(&self, outcome: &Outcome) -> bool {
+        // Whatever its number: which one is meant is not known while it is learned.
+        let shows = |kept: &String| {
+            let mut all = outcome.signatures.iter();
+            all.any(|s| s.split(' ').next() == kept.split(' ').next())
+        };
+        let kept = self.signature.as_ref();
+        outcome.ended == Ended::Void || outcome.by_load && kept.is_some_and(|kept| !shows(kept))
     }
 
     fn ask(&self, what: &str) -> Ask {

@@ -101,6 +101,7 @@ fn fails(signature: &str) -> Outcome {
         ended: Ended::Failed,
         signatures: vec![signature.into()],
         facts: None,
+        by_load: false,
         cost: 1,
     }
 }
@@ -110,6 +111,7 @@ fn passes() -> Outcome {
         ended: Ended::Passed,
         signatures: vec![],
         facts: None,
+        by_load: false,
         cost: 1,
     }
 }
@@ -312,6 +314,44 @@ fn void_runs_tell_nothing_and_end() {
         ..passes()
     });
     assert!(m.never_failed().is_some());
+}
+
+/// Every other run fails otherwise while the machine keeps the failure to keep from being seen: it is made again, and says nothing against it.
+#[test]
+fn what_load_kept_from_being_seen_is_made_again() {
+    let keep = Settings {
+        signature: Some(SIG.into()),
+        ..settings(60)
+    };
+    let other = |by_load| Outcome {
+        by_load,
+        ..fails("other")
+    };
+    for (by_load, given) in [(true, (3, 3)), (false, (3, 5))] {
+        let mut m = Minimiser::new(sequence(&[crash(1), reboot(1)]), wide(), keep.clone());
+        let mut i = 0;
+        play(&mut m, 1000, &mut |ask| {
+            i += 1;
+            if i % 2 == 0 {
+                other(by_load)
+            } else if contains(&ask.sequence, &[crash(1)]) {
+                fails(SIG)
+            } else {
+                passes()
+            }
+        });
+        assert_eq!(m.given(), given, "{by_load}");
+    }
+    // Where each run is so, there is an end; and what shows beside it shows.
+    let mut m = Minimiser::new(sequence(&[crash(1)]), wide(), keep.clone());
+    play(&mut m, 1000, &mut |_| other(true));
+    assert!(m.never_failed().is_some());
+    let mut m = Minimiser::new(sequence(&[crash(1)]), wide(), keep.clone());
+    play(&mut m, 1000, &mut |_| Outcome {
+        by_load: true,
+        ..fails(SIG)
+    });
+    assert_eq!(m.given(), (3, 3));
 }
 
 #[test]

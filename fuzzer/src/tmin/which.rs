@@ -47,6 +47,7 @@ mod tests {
             ended: Ended::Failed,
             signatures: signatures.iter().map(ToString::to_string).collect(),
             facts: None,
+            by_load: false,
             cost: 1,
         }
     }

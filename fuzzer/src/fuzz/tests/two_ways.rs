@@ -5,14 +5,39 @@ use super::*;
 use crate::campaign::finding::Sheet;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+use warren_model::NotInjected;
 
 /// The third fuzzed run, before its replays.
 const FAILING: u64 = 8;
 
-/// `s`: a node does not serve; `p`: a client makes no progress; `v`: the run itself went wrong.
+/// `s`: a node does not serve; `d`: nor with the dead left dead; `D`: so it is under a stall; `p`: a client makes no progress; `h`: the cluster
+/// is not stable after healing, `u`: nor after all nodes were started once more; `r`: they were; `l`: a fault did not happen; `v`: the run itself went wrong.
 fn shown(product: &mut warren_model::RunProduct, ways: &str) {
     for way in ways.chars() {
         match way {
+            'd' | 'D' => {
+                product.record.degraded_asked = true;
+                product.observations.push(Observation::Serve {
+                    phase: Phase::Degraded,
+                    node: product.trace.nodes[0].clone(),
+                    ok: false,
+                    ms: 9000,
+                    error: Some("refused".into()),
+                });
+                let stall = if way == 'D' { 60_000 } else { 0 };
+                product.record.stalls_ms.insert(Phase::Degraded, stall);
+            }
+            'h' => product.record.was_not_stable("heal", "no leader"),
+            'u' => product.record.was_not_stable("durability", "no leader"),
+            'r' => product.record.durable_asked = true,
+            'l' => {
+                product.record.not_injected = Some(NotInjected {
+                    index: 0,
+                    reason: "bound".into(),
+                    detail: "it did not come".into(),
+                    nearest: 0,
+                });
+            }
             's' => {
                 let refused = refuses(&product.trace.nodes[0]);
                 product.observations.push(refused);
@@ -36,9 +61,14 @@ fn stuck() -> Observation {
 
 /// The failing run fails in both ways, what follows as `replays` says, from run `first` on.
 fn script(first: u64, replays: &'static [&'static str]) -> Tweak {
+    fails("sp", first, replays)
+}
+
+/// As [`script`], with a failing run that fails so.
+fn fails(so: &'static str, first: u64, replays: &'static [&'static str]) -> Tweak {
     Box::new(move |run, _, _, product| {
         if run == FAILING && first > FAILING {
-            shown(product, "sp");
+            shown(product, so);
         } else if let Some(ways) = run
             .checked_sub(first)
             .and_then(|at| replays.get(at as usize))
@@ -137,6 +167,72 @@ fn each_of_two_failures_stands_or_falls_by_its_own_replays() {
         let failing = u64::from(!stands.is_empty());
         assert_eq!(stat(f, "failing_runs"), failing.to_string());
         assert_eq!(stat(f, "unknown_runs"), (1 - failing).to_string());
+    }
+}
+
+/// What a replay tells nothing of is not counted against it, whatever else the replay shows.
+#[test]
+fn a_replay_may_tell_of_one_failure_and_nothing_of_the_other() {
+    type Case = (&'static str, &'static [&'static str], usize, Rates, Rates);
+    type Rates = &'static [(&'static str, u32, u32)];
+    let table: [Case; 6] = [
+        // What did not heal is there still after the restart that its replays make.
+        (
+            "hr",
+            &["hur", "hur", "ur"],
+            3,
+            &[("stable", 2, 3)],
+            &[("stable", 0, 0)],
+        ),
+        // Less happened than in the run, and a client made no progress all the same.
+        (
+            "sp",
+            &["lp", "p", "p"],
+            3,
+            &[("progress", 3, 3)],
+            &[("serve", 0, 2)],
+        ),
+        // The fourth is made for service alone.
+        (
+            "sp",
+            &["lp", "p", "s", "sp"],
+            4,
+            &[("serve", 2, 3), ("progress", 2, 3)],
+            &[],
+        ),
+        // None is made for what cannot stand any more.
+        (
+            "sp",
+            &["p", "lp", ""],
+            3,
+            &[("progress", 2, 3)],
+            &[("serve", 0, 2)],
+        ),
+        // The machine stood still while service was asked for.
+        (
+            "dp",
+            &["Dp", "p", "d", "d"],
+            4,
+            &[("serve", 2, 3), ("progress", 2, 3)],
+            &[],
+        ),
+        // So it did, and a client made progress: that is an answer.
+        ("dp", &["D", "p", "d", "d"], 4, &[("serve", 2, 3)], &[]),
+    ];
+    for (so, replays, made, stands, falls) in table {
+        let dir = tempfile::tempdir().unwrap();
+        let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 8);
+        let end = fuzz(quiet(), o, fails(so, FAILING + 1, replays));
+        let confirms = lines(&end.folder);
+        let confirms = confirms.iter().filter(|l| l["role"] == "confirm");
+        assert_eq!(confirms.count(), made, "{replays:?}");
+        let set = |list: Rates| -> BTreeSet<(String, u32, u32)> {
+            let own = |(c, k, n): &(&str, u32, u32)| ((*c).to_owned(), *k, *n);
+            list.iter().map(own).collect()
+        };
+        let f = &end.folder;
+        assert_eq!(told(&f.join("findings")), set(stands), "{replays:?}");
+        assert_eq!(told(&f.join("unconfirmed")), set(falls), "{replays:?}");
     }
 }
 
