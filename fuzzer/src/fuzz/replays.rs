@@ -32,7 +32,8 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     seen: &Seen,
 ) -> Result<(), FuzzError> {
     let sequence = to_run_again(&seen.product.record);
-    let durable = seen.product.record.restart_for(seen.failure.stage);
+    // The restart is a question more, and takes none away: where one of the failures may need it, all replays make it.
+    let mut durable = false;
     let at_once = match seen.failure.kind {
         FailureKind::Safety => session.slots,
         _ => {
@@ -44,6 +45,7 @@ pub(super) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     let mut fell = Vec::new();
     for asked in session.owed.iter().flat_map(|o| &o.asked) {
         let failure = seen.failure_of(&asked.signature);
+        durable |= failure.is_some_and(|f| seen.product.record.restart_for(f.stage));
         fell.push(failure.map_or(Ok(false), |f| fell_often(session, f))?);
     }
     let limit = (session.limits).again(&seen.failure, &seen.product.record, &seen.judgement);

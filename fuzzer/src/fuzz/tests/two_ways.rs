@@ -236,6 +236,25 @@ fn a_replay_may_tell_of_one_failure_and_nothing_of_the_other() {
     }
 }
 
+/// All nodes are started once more in the replays of a run where any of its failures may need that.
+#[test]
+fn the_restart_is_made_for_each_failure_that_may_need_it() {
+    for (so, restart) in [("dr", false), ("pr", true), ("dpr", true), ("dp", false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 4);
+        let made = Rc::new(RefCell::new(Vec::new()));
+        let (list, mut script) = (made.clone(), fails(so, FAILING + 1, &["dp", "dp", "dp"]));
+        let tweak: Tweak = Box::new(move |run, input, options, product| {
+            script(run, input, options, product);
+            if (FAILING + 1..=FAILING + 3).contains(&run) {
+                list.borrow_mut().push(options.durable);
+            }
+        });
+        fuzz(quiet(), o, tweak);
+        assert_eq!(*made.borrow(), [restart; 3], "{so}");
+    }
+}
+
 /// Ctrl-C in a replay: what may stand still is kept, and each has its count when the campaign goes on.
 #[test]
 fn ctrl_c_leaves_each_with_its_own_count() {
