@@ -49,15 +49,15 @@ impl SavedBugs {
     /// known well must not hide another one that fails beside it.
     #[must_use]
     pub fn fresh<'a>(&self, judgement: &'a Judgement) -> Option<&'a Failure> {
-        self.fresh_news(judgement, |_| false)
+        self.fresh_first(judgement, |_| ())
     }
 
-    /// As [`SavedBugs::fresh`]; of those equally serious one that is not `known` upstream comes first.
+    /// As [`SavedBugs::fresh`]; of those equally serious the one of the least `rank` comes first.
     #[must_use]
-    pub fn fresh_news<'a>(
+    pub fn fresh_first<'a, R: Ord>(
         &self,
         judgement: &'a Judgement,
-        known: impl Fn(&Failure) -> bool,
+        rank: impl Fn(&Failure) -> R,
     ) -> Option<&'a Failure> {
         judgement
             .failures
@@ -69,7 +69,7 @@ impl SavedBugs {
                     FailureKind::Liveness => 1,
                     FailureKind::Hang => 2,
                 };
-                (serious, known(f))
+                (serious, rank(f))
             })
     }
 

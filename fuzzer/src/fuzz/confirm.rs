@@ -106,8 +106,9 @@ fn seen<E: Cluster>(session: &Session, executor: &E, state: &mut State, why: &st
     let (product, judgement) = (run.product(), run.judgement());
     let known = |f: &Failure| session.options.known.of(f, &product.logs).is_some();
     let bugs = state.metadata_or_insert_with(SavedBugs::default);
-    // What has a number upstream must not hide a failure beside it that has none; nor may an outage, which may not stand, hide lost data.
-    let fresh = bugs.fresh_news(judgement, known);
+    // What has a number upstream, or stands already, must not hide a failure beside it that is news; nor may an outage, which may not stand, hide
+    // lost data.
+    let fresh = bugs.fresh_first(judgement, |f| (known(f), !session.is_news(f, product)));
     let failure = match fresh {
         Some(f) if !known(f) => Some(f),
         _ => looks_known(session, product, judgement).or(fresh),

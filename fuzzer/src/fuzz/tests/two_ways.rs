@@ -255,6 +255,31 @@ fn the_restart_is_made_for_each_failure_that_may_need_it() {
     }
 }
 
+/// One of them stands already when a run shows both.
+#[test]
+fn a_failure_that_stands_keeps_no_other_from_its_replays() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 5);
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        shown(
+            product,
+            match run.checked_sub(FAILING) {
+                Some(0..=3) => "s",
+                Some(4..=8) => "sp",
+                _ => "",
+            },
+        );
+    });
+    let end = fuzz(quiet(), o, tweak);
+    let want = ["serve", "progress"].map(|c| (c.to_owned(), 3, 3));
+    assert_eq!(told(&end.folder.join("findings")), want.into());
+    // The run after these shows nothing new: its sequence is kept, as one more of the first.
+    assert_eq!(names(&end.folder.join("crashes")).len(), 3);
+    let replays = lines(&end.folder);
+    let replays = replays.iter().filter(|l| l["role"] == "confirm");
+    assert_eq!(replays.count(), 6);
+}
+
 /// Ctrl-C in a replay: what may stand still is kept, and each has its count when the campaign goes on.
 #[test]
 fn ctrl_c_leaves_each_with_its_own_count() {
