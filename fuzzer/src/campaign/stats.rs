@@ -24,6 +24,9 @@ pub struct KeptFinding {
     /// It showed again in `k` of `n` replays.
     pub k: u32,
     pub n: u32,
+    /// It was saved while its replays were cut short, and those that were left did not show it often enough: its signature stands no more. Not
+    /// told by `k` and `n`, as replays that told nothing are in neither.
+    pub fell: bool,
 }
 
 /// Everything the two files tell. Times are unix seconds unless the name says otherwise.
@@ -378,6 +381,7 @@ mod tests {
                 kind: "safety".into(),
                 k: 2,
                 n: 3,
+                fell: false,
             }],
             parts: "shapes,havoc".into(),
             warren: Some({

@@ -16,10 +16,10 @@ use super::replayed_otherwise;
 use super::replays::replay;
 use super::session::Session;
 use super::stand::{
-    HANG_RATE, rate, rate_text, save_sequence, saved, shown_again, stand, stand_owed,
+    HANG_RATE, falls, rate, rate_text, save_sequence, saved, shown_again, stand, stand_owed,
 };
 use super::story::{keep_otherwise, write_unconfirmed};
-use super::tally::{Asked, Owed, REPLAYS, Replayed, outcome};
+use super::tally::{Asked, Owed, REPLAYS, Replayed};
 use crate::campaign::KeptFinding;
 use crate::campaign::state::hook;
 use crate::known::KnownBug;
@@ -246,10 +246,10 @@ fn settle_liveness(
         };
         let (k, n) = (asked.k, asked.n);
         if asked.stood.is_some() {
-            // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is. If it fell, the next run of its kind is replayed anew.
+            // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is.
             rate(session, &seen, asked)?;
-            if outcome(k, n, false) == Replayed::Falls {
-                session.standing.remove(&asked.signature);
+            if asked.outcome(false) == Replayed::Falls {
+                falls(session, asked);
             }
             left |= !asked.through() && session.stopping();
             continue;

@@ -153,6 +153,7 @@ mod tests {
             kind: "safety".into(),
             k: 3,
             n: 3,
+            fell: false,
         };
         // Another instance's finding has its files here, and its place in the other's list.
         assert_eq!(

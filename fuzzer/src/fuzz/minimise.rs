@@ -416,6 +416,7 @@ mod tests {
             kind: kind.into(),
             k: n,
             n,
+            fell: false,
         };
         // (result, journal, closed)
         let table = [

@@ -8,7 +8,7 @@ use super::learnt::Learnt;
 use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
 use super::sync::{Other, Taken};
-use super::tally::{Owed, Replayed, outcome};
+use super::tally::Owed;
 use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Lock, Opened, STATE_VERSION, Store, hook, tidy};
 use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
@@ -400,9 +400,7 @@ impl Session {
             .unwrap_or(Duration::from_millis(whole.run_limit_ms));
         self.limits.fault_wait = Duration::from_millis(whole.fault_wait_ms);
         self.counts = now.counts;
-        let stands =
-            |f: &&KeptFinding| f.kind != "liveness" || outcome(f.k, f.n, false) != Replayed::Falls;
-        let standing = now.findings.iter().filter(stands);
+        let standing = now.findings.iter().filter(|f| !f.fell);
         self.standing = standing.map(|f| f.signature.clone()).collect();
         for other in whole.others.values() {
             self.standing.extend(other.findings.iter().cloned());

@@ -7,7 +7,7 @@ use super::options::{EndReason, FuzzError};
 use super::owed::Seen;
 use super::session::Session;
 use super::story::write_story;
-use super::tally::{Asked, Replayed, outcome};
+use super::tally::{Asked, Replayed};
 use crate::campaign::state::hook;
 use crate::campaign::{EntryName, KeptFinding, folder, names};
 use libafl::HasMetadata;
@@ -66,6 +66,7 @@ pub(super) fn stand(
         kind: format!("{:?}", seen.failure.kind).to_lowercase(),
         k,
         n,
+        fell: false,
     });
     let known = session.known_as(seen);
     match &known {
@@ -130,7 +131,7 @@ pub(super) fn rate(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<
         (finding.k, finding.n) = (k, n);
     }
     // The process that saw it stand may have been another one.
-    if seen.failure.kind == FailureKind::Safety || outcome(k, n, false) == Replayed::Stands {
+    if seen.failure.kind == FailureKind::Safety || asked.outcome(false) == Replayed::Stands {
         end_if_asked(session, seen);
     }
     let text = rate_text(seen, asked);
@@ -142,6 +143,16 @@ pub(super) fn rate(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<
     };
     let path = session.folder.root().join(sub).join(name);
     write_story(session, seen, number, &path, &text).map(drop)
+}
+
+/// What was saved while it was open has fallen: its story stays, and the next run of its kind is replayed anew, in this process and in later ones.
+pub(super) fn falls(session: &mut Session, asked: &Asked) {
+    session.standing.remove(&asked.signature);
+    let number = asked.stood.as_ref().map(|s| s.0);
+    let mut findings = session.findings.iter_mut();
+    if let Some(finding) = findings.find(|f| Some(f.number) == number) {
+        finding.fell = true;
+    }
 }
 
 pub(super) fn rate_text(seen: &Seen, asked: &Asked) -> String {

@@ -87,7 +87,16 @@ impl Asked {
 
     /// What the replays so far make of it.
     pub(super) fn outcome(&self, fell_often: bool) -> Replayed {
-        outcome_of(self.k, self.n, self.left(), fell_often)
+        let (k, n) = (self.k, self.n);
+        if k >= NEEDED {
+            Replayed::Stands
+        } else if fell_often && k < n {
+            Replayed::Falls
+        } else if k + self.left() >= NEEDED {
+            Replayed::Open
+        } else {
+            Replayed::Falls
+        }
     }
 }
 
@@ -100,24 +109,6 @@ pub(super) enum Replayed {
     Falls,
 }
 
-/// It showed again in `k` of the `n` replays that were made.
-pub(super) fn outcome(k: u32, n: u32, fell_often: bool) -> Replayed {
-    outcome_of(k, n, REPLAYS.saturating_sub(n), fell_often)
-}
-
-/// With so many replays `left`: fewer where others told nothing.
-fn outcome_of(k: u32, n: u32, left: u32, fell_often: bool) -> Replayed {
-    if k >= NEEDED {
-        Replayed::Stands
-    } else if fell_often && k < n {
-        Replayed::Falls
-    } else if k + left >= NEEDED {
-        Replayed::Open
-    } else {
-        Replayed::Falls
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,18 +117,30 @@ mod tests {
     fn two_of_three_decide() {
         use Replayed::{Falls, Open, Stands};
         let table = [
-            (0, 0, Open, Open),
-            (0, 1, Open, Falls),
-            (1, 1, Open, Open),
-            (0, 2, Falls, Falls),
-            (1, 2, Open, Falls),
-            (2, 2, Stands, Stands),
-            (1, 3, Falls, Falls),
-            (2, 3, Stands, Stands),
+            (0, 0, 0, Open, Open),
+            (0, 1, 0, Open, Falls),
+            (1, 1, 0, Open, Open),
+            (0, 2, 0, Falls, Falls),
+            (1, 2, 0, Open, Falls),
+            (2, 2, 0, Stands, Stands),
+            (1, 3, 0, Falls, Falls),
+            (2, 3, 0, Stands, Stands),
+            // Those that told nothing were made again, three times in all.
+            (1, 2, 3, Open, Falls),
+            (1, 2, 4, Falls, Falls),
+            (0, 0, 4, Open, Open),
+            (0, 0, 5, Falls, Falls),
+            (2, 2, 4, Stands, Stands),
         ];
-        for (k, n, want, if_it_fell_often) in table {
-            assert_eq!(outcome(k, n, false), want, "{k} of {n}");
-            assert_eq!(outcome(k, n, true), if_it_fell_often, "{k} of {n}");
+        for (k, n, voids, want, if_it_fell_often) in table {
+            let asked = Asked {
+                k,
+                n,
+                voids,
+                ..Asked::default()
+            };
+            assert_eq!(asked.outcome(false), want, "{asked:?}");
+            assert_eq!(asked.outcome(true), if_it_fell_often, "{asked:?}");
         }
     }
 

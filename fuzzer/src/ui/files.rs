@@ -295,6 +295,7 @@ mod tests {
             kind: "safety".into(),
             k: 2,
             n: 3,
+            fell: false,
         };
         let folder = dir.path().join("findings/000001");
         std::fs::create_dir_all(&folder).unwrap();

@@ -42,6 +42,7 @@ pub fn busy(t: Instant) -> Snapshot {
             kind: "safety".into(),
             k: 2,
             n: 3,
+            fell: false,
         }],
         failing_runs: 2,
         timeouts: 3,

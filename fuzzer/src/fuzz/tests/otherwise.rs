@@ -303,6 +303,57 @@ fn what_ctrl_c_saved_and_replays_did_not_show_is_replayed_when_it_comes_again() 
     assert_eq!(replays, 5, "three of the first, two of the second");
 }
 
+/// As above, but most of its replays tell nothing: fewer than three say that it fell, and it fell for processes that come later, too.
+#[test]
+fn what_fell_by_fewer_replays_than_three_stands_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let quiet = || Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let replays = |folder: &Path| {
+        let confirm = |l: &&serde_json::Value| l["role"] == "confirm" && l["void"] != "stopped";
+        lines(folder).iter().filter(confirm).count()
+    };
+    let refuse = |product: &mut warren_model::RunProduct| {
+        let refused = refuses(&product.trace.nodes[0]);
+        product.observations.push(refused);
+    };
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 30);
+    let stop = o.stop.clone();
+    let first: Tweak = Box::new(move |run, _, _, product| {
+        if run == 8 {
+            refuse(product);
+        }
+        if run == 9 {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let end = fuzz(quiet(), o, first);
+    assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
+    let go_on = |runs: u64| FuzzOptions {
+        resume: true,
+        ..options(dir.path(), StrategyKind::CrashFuzz, 9, runs)
+    };
+    // Six replays of what was left open, one of which shows it; then a test that does, too.
+    let second: Tweak = Box::new(move |run, _, _, product| match run {
+        2..=5 => product.record.void = Some("tmpfs full".into()),
+        1 | 7 => refuse(product),
+        _ => {}
+    });
+    let end = fuzz(quiet(), go_on(4), second);
+    assert!(stat(&end.folder, "finding_000000").ends_with("1/2"));
+    assert_eq!(replays(&end.folder), 8, "six of the first, two of the next");
+    // And one in another process.
+    let third: Tweak = Box::new(move |run, _, _, product| {
+        if run == 1 {
+            refuse(product);
+        }
+    });
+    let end = fuzz(quiet(), go_on(5), third);
+    assert_eq!(replays(&end.folder), 10, "two of the third");
+}
+
 /// The third fuzzed run and what comes after it leave all nodes silent; the machine stands still in the first two replays.
 #[test]
 fn a_replay_under_a_stall_says_nothing_of_a_failure_of_service() {
