@@ -247,14 +247,14 @@ fn start_healing_and_restart_are_three_stories() {
         let stalled = check_stable(&stall(p, Phase::Final, 400), &rules());
         assert_eq!(count(&stalled), (1 - load, load), "{why}");
     }
-    // Known bugs and stories of earlier versions have these.
-    let of = |stage| {
-        signatures
-            .iter()
-            .find(|(_, s)| **s == stage)
-            .map(|(k, _)| k)
-    };
-    println!("{:?} {:?}", of(Stage::Test), of(Stage::Healed));
+    // Known bugs and stories of earlier versions have the first two.
+    let stories = [
+        ("da16de95", Stage::Test),
+        ("1b5d6da3", Stage::Healed),
+        ("c9ad4a0a", Stage::Durable),
+    ];
+    let want = stories.map(|(signature, stage)| (signature.to_owned(), stage));
+    assert_eq!(signatures, want.into());
 }
 
 /// The run goes on after it did not heal, and the restart is a question of its own.
