@@ -354,7 +354,10 @@ mod tests {
         assert_eq!(few[0], hook);
         let last = format!("and {} more of the target's jars", 31 - WARNINGS_MAX);
         assert_eq!(few[WARNINGS_MAX], last);
-        assert_eq!(super::few(&all[29..]), [hook, "class c29 stays as it is".into()]);
+        assert_eq!(
+            super::few(&all[29..]),
+            [hook, "class c29 stays as it is".into()]
+        );
         assert!(super::few(&[]).is_empty());
     }
 

@@ -164,7 +164,8 @@ fn finish(
     let mut sequence = parent.seed.matched.clone();
     sequence.faults.clear();
     let mut state = ClusterState::default();
-    let nodes: Vec<Option<NodeName>> = steps.iter().map(|s| s.executing.clone()).collect();
+    // The nodes of the parent's run, and whether the fault may be of any.
+    let mut nodes: Vec<(Option<NodeName>, bool)> = Vec::new();
     for (i, step) in steps.into_iter().enumerate() {
         let on = match step.fault.kind() {
             FaultKind::Crash => drawing.faults.crash,
@@ -174,6 +175,8 @@ fn finish(
         };
         let before = step.before(&state);
         let next = step.after(&state, drawing)?;
+        let of_any = drawing.shape.bears_apart(&before, &next);
+        nodes.push((step.executing.clone(), of_any));
         let executing = step.executing.as_ref();
         let at = if i <= from { step.exact } else { step.open };
         if !on || (at.phase() == Phase::Start && sequence.start != StartState::Cold) {
@@ -205,12 +208,18 @@ fn finish(
         sequence.faults.push(FaultAt { at, fault });
         state = next;
     }
-    // A crash whose node a later fault has by name is that node's, whoever else comes there.
+    // A crash whose node a later fault has by name is that node's, whoever else comes there; so is what only that node may do, as a crash
+    // of the one that is cut off anyway.
     for i in from + 1..sequence.faults.len() {
         let (done, later) = sequence.faults.split_at_mut(i + 1);
         let crash = matches!(done[i].fault, Fault::Crash { .. });
-        if let (At::Pattern(p), Some(node), true) = (&mut done[i].at, &nodes[i], crash)
-            && later.iter().any(|f| patterns::names(f, node))
+        let (node, of_any) = &nodes[i];
+        let named = || {
+            node.as_ref()
+                .is_some_and(|n| later.iter().any(|f| patterns::names(f, n)))
+        };
+        if let (At::Pattern(p), Some(node)) = (&mut done[i].at, node)
+            && (!of_any || crash && named())
         {
             (p.node, p.role) = (Some(node.clone()), None);
         }
