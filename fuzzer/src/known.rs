@@ -16,6 +16,7 @@ use std::path::Path;
 use toml::Spanned;
 use warren_executor::target::Target;
 use warren_feedback::check::exits::EXIT;
+use warren_model::ids::fnv1a;
 use warren_model::{Failure, NodeName};
 
 /// Of the file.
@@ -232,6 +233,21 @@ impl KnownBugs {
         Ok((KnownBugs(bugs), file.base))
     }
 
+    /// What tells its bugs, as a number: by another list a failure may be another bug, or none. Empty where there is no bug; titles are for people.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let patterns = |all: &[Regex]| all.iter().map(|p| p.as_str().to_owned()).collect();
+        let of = |b: &KnownBug| -> (String, Vec<String>, Vec<String>, Vec<String>) {
+            let (evidence, log) = (patterns(&b.evidence), patterns(&b.log));
+            (b.id.clone(), b.signatures.clone(), evidence, log)
+        };
+        let all: Vec<_> = self.0.iter().map(of).collect();
+        match all.as_slice() {
+            [] => String::new(),
+            all => format!("{:016x}", fnv1a(format!("{all:?}").as_bytes())),
+        }
+    }
+
     /// The bug that a failure of a run is, by its signature, its evidence and the nodes' logs. Why a process ended stands in the log of its
     /// own node; what one node shows otherwise (no service, other data) may be another's doing.
     #[must_use]
@@ -281,6 +297,29 @@ mod tests {
             evidence: vec![],
             normalised: String::new(),
             signature: signature.into(),
+        }
+    }
+
+    /// What is changed in a list -> whether it tells other bugs.
+    #[test]
+    fn the_identity_of_a_list_is_what_it_tells_bugs_by() {
+        let text = "[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\"]\nlog = ['a line']\n";
+        let identity = |bugs: &str| {
+            let (known, _) = KnownBugs::parse(&format!("{HEAD}{bugs}"), "t").unwrap();
+            known.identity()
+        };
+        assert_eq!(identity(""), "");
+        assert_eq!(identity(text).len(), 16);
+        for (old, new, other) in [
+            ("", "", false),
+            ("one", "another title", false),
+            ("T-1", "T-2", true),
+            ("00000001", "00000002", true),
+            ("a line", "a lin", true),
+            ("log", "evidence", true),
+        ] {
+            let changed = identity(&text.replacen(old, new, 1)) != identity(text);
+            assert_eq!(changed, other, "{old} {new}");
         }
     }
 

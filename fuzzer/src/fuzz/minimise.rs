@@ -264,7 +264,7 @@ fn finish(
 }
 
 /// The journal beside the result, without tries that are in no record of the campaign. One that does not fit (the limit of a run was
-/// given anew) or is damaged is begun anew.
+/// given anew, the list of known bugs is another one) or is damaged is begun anew.
 fn open(session: &Session, runs: u64, wanted: &Wanted, out: &Path) -> Result<Journal, FuzzError> {
     let path = beside(out, JOURNAL);
     let mut flags = session.options.reproduce_flags.clone();
@@ -276,6 +276,7 @@ fn open(session: &Session, runs: u64, wanted: &Wanted, out: &Path) -> Result<Jou
         flags: shell_line(&flags),
         seed: session.seed,
         limit_ms: ms(wanted.limit),
+        known_bugs: session.options.known.identity(),
     };
     match Journal::open_until(&path, &header, runs) {
         Err(e @ JournalError::Io { .. }) => Err(e.into()),

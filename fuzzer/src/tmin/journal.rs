@@ -4,7 +4,7 @@
 //! Kept by `warren tmin` and, in a finding's folder, by `fuzz --minimize`: there a line says which run of the campaign it was, and a last
 //! line closes the journal, so that a campaign that is resumed knows what is left to do.
 //!
-//! Refuses a journal of another sequence, target or set-up, with the difference.
+//! Refuses a journal of another sequence, target, set-up or list of known bugs, with the difference.
 
 use super::machine::Outcome;
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Version of the journal. Version 1, which is read too, knew no line that closes it.
-pub const JOURNAL_VERSION: u32 = 2;
+/// Version of the journal. Versions 1 and 2 are read too, where the target knows no bugs: neither said by which list a failure was named, nor did the
+/// first ones of version 2 name any. Version 1 knew no line that closes it.
+pub const JOURNAL_VERSION: u32 = 3;
 /// How a journal begins.
 const HEAD: &[u8] = b"{\"warren_tmin\"";
 
@@ -29,6 +30,9 @@ pub struct Header {
     pub flags: String,
     pub seed: u64,
     pub limit_ms: u64,
+    /// What the target's known bugs are told by, which failures are named after (`KnownBugs::identity`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub known_bugs: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -262,6 +266,11 @@ fn same(path: &Path, first: &str, want: &Header) -> Result<(), JournalError> {
             have.limit_ms.to_string(),
             want.limit_ms.to_string(),
         ),
+        (
+            "list of known bugs",
+            have.known_bugs,
+            want.known_bugs.clone(),
+        ),
     ];
     let difference: Vec<String> = rows
         .into_iter()
@@ -290,6 +299,7 @@ mod tests {
             flags: String::new(),
             seed: 1,
             limit_ms: 60_000,
+            known_bugs: String::new(),
         }
     }
 
@@ -400,6 +410,57 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert!(!is_closed(&path).unwrap(), "{text}");
         }
+    }
+
+    /// Kept as version 3 was first written. What it tells is named by its list of known bugs.
+    #[test]
+    fn a_failure_named_by_another_list_is_not_gone_on_with() {
+        let line = "{\"candidate\":\"0000000000000001\",\"ended\":\"failed\",\"signatures\":[\"1a2b3c4d T-1\",\"0000000a\"],\"by_load\":true,\"cost\":1}\n";
+        let head = |version: u32, known: &str| {
+            format!(
+                "{{\"warren_tmin\":{version},\"sequence\":\"00000000000000aa\",\"target\":\"canary\",\"flags\":\"\",\"seed\":1,\"limit_ms\":60000{known}}}\n"
+            )
+        };
+        let listed = ",\"known_bugs\":\"00000000000000cc\"";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        // (version, its list, today's) -> it is gone on with.
+        for (version, known, today, read) in [
+            (3, listed, "00000000000000cc", true),
+            (3, listed, "00000000000000cd", false),
+            (3, listed, "", false),
+            (3, "", "", true),
+            (3, "", "00000000000000cc", false),
+            (2, "", "", true),
+            (2, "", "00000000000000cc", false),
+            (1, "", "00000000000000cc", false),
+        ] {
+            std::fs::write(&path, head(version, known) + line).unwrap();
+            let want = Header {
+                known_bugs: today.into(),
+                ..header()
+            };
+            match Journal::open(&path, &want) {
+                Ok(mut j) => {
+                    let told = j.take(1).unwrap();
+                    assert_eq!(told.signatures, ["1a2b3c4d T-1", "0000000a"]);
+                    assert!(told.by_load && read, "{version} {known} {today}");
+                }
+                Err(e) => {
+                    let text = e.to_string();
+                    let says = text.contains("list of known bugs `");
+                    assert!(says && !read, "{version} {known} {today}: {text}");
+                }
+            }
+        }
+        // As it is written today.
+        let want = Header {
+            known_bugs: "00000000000000cc".into(),
+            ..header()
+        };
+        std::fs::remove_file(&path).unwrap();
+        Journal::open(&path, &want).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), head(3, listed));
     }
 
     /// Kept as version 2 was first written, by a campaign.

@@ -78,7 +78,7 @@ pub fn run(args: &TminArgs) -> Result<Exit, CliError> {
         stop: interrupt.flag(),
         ..run_options(&args.each, &described)
     };
-    let mut journal = Some(open(args, &input, options.limit)?);
+    let mut journal = Some(open(args, &input, &known, options.limit)?);
     let made = Session::open(described, &args.setup).and_then(|session| {
         let (runner, judge) = session.runner_for([&input.sequence], &options)?;
         Ok((session, runner, judge))
@@ -206,7 +206,12 @@ fn replay_command(args: &TminArgs) -> String {
 }
 
 /// The journal beside the result; a result without one is somebody else's file.
-fn open(args: &TminArgs, input: &Input, limit: Duration) -> Result<Journal, CliError> {
+fn open(
+    args: &TminArgs,
+    input: &Input,
+    known: &KnownBugs,
+    limit: Duration,
+) -> Result<Journal, CliError> {
     let path = beside(&args.out, JOURNAL);
     if let Some(folder) = args.out.parent().filter(|f| !f.as_os_str().is_empty())
         && !folder.is_dir()
@@ -237,6 +242,7 @@ fn open(args: &TminArgs, input: &Input, limit: Duration) -> Result<Journal, CliE
         flags: shell_line(&flags(args)),
         seed: args.each.seed,
         limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        known_bugs: known.identity(),
     };
     Journal::open(&path, &header).map_err(CliError::from)
 }

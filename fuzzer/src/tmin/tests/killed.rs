@@ -58,6 +58,7 @@ fn process(path: &Path, left: usize) -> (Vec<u64>, Option<String>) {
         flags: String::new(),
         seed: 1,
         limit_ms: 1,
+        known_bugs: String::new(),
     };
     let mut journal = Some(Journal::open(path, &header).unwrap());
     let mut m = Minimiser::new(given, wide(), settings(100));
