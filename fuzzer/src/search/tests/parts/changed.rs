@@ -214,6 +214,48 @@ fn a_node_is_changed_for_one_that_served_as_the_same_by_then() {
     assert_eq!(others(&names[0], 0, 1), BTreeSet::from([second]));
 }
 
+/// A run and one more fault of this kind, in the middle of where it can be.
+fn after(sim: &Sim, d: &Drawing<'_>, run: &RunProduct, kind: fn(ChildFault) -> bool) -> RunProduct {
+    let classes = all(&seed(run).classes(d));
+    let of: Vec<_> = classes.iter().filter(|(_, f)| kind(*f)).collect();
+    let (event, fault) = of[of.len() / 2];
+    sim.run(&seed(run).child(d, *event, *fault).unwrap())
+}
+
+/// Where one node at most may be dead or cut off, only the one that is cut off may be crashed.
+#[test]
+fn what_max_dead_allows_of_one_node_alone_stays_with_it() {
+    let sim = deep(3, 1);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let mut run = sim.run(&FaultSequence::empty("sim"));
+    let kinds: [fn(ChildFault) -> bool; 4] = [
+        |f| f == ChildFault::Crash,
+        |f| matches!(f, ChildFault::Reboot(_)),
+        |f| f == ChildFault::Start(CutForm::Isolate),
+        |f| f == ChildFault::Crash,
+    ];
+    for kind in kinds {
+        run = after(&sim, &d, &run, kind);
+    }
+    let last = run.record.matched.as_ref().unwrap().faults.last().unwrap();
+    let At::Exact(point) = &last.at else {
+        panic!("{last:?}")
+    };
+    let parent = Parent::new(seed(&run), &d).unwrap();
+    let mut rand = XoRand::new(1);
+    let made = (0..30).filter_map(|_| changed(Op::Drop, &parent, None, &d, &mut rand));
+    // With the first crash its reboot goes: the cut and the crash are left.
+    let made: Vec<FaultSequence> = made.filter(|s| s.faults.len() == 2).collect();
+    assert!(!made.is_empty());
+    for s in made {
+        let At::Pattern(p) = &s.faults[1].at else {
+            panic!("{}", s.to_text())
+        };
+        assert_eq!(p.node.as_ref(), Some(&point.node), "{}", s.to_text());
+    }
+}
+
 /// A cut that is not at its exact point any more cuts off whoever meets its pattern.
 #[test]
 fn a_cut_behind_a_change_follows_the_node_that_meets_it() {
@@ -221,12 +263,7 @@ fn a_cut_behind_a_change_follows_the_node_that_meets_it() {
     let shape = sim.shape();
     let d = warren(&shape);
     let root = sim.run(&FaultSequence::empty("sim"));
-    let after = |run: &RunProduct, kind: fn(ChildFault) -> bool| {
-        let classes = all(&seed(run).classes(&d));
-        let of: Vec<_> = classes.iter().filter(|(_, f)| kind(*f)).collect();
-        let (event, fault) = of[of.len() / 2];
-        sim.run(&seed(run).child(&d, *event, *fault).unwrap())
-    };
+    let after = |run: &RunProduct, kind| after(&sim, &d, run, kind);
     let mut rand = XoRand::new(1);
     let mut forms = |kind: fn(ChildFault) -> bool| -> BTreeSet<String> {
         let run = after(&after(&root, |f| f == ChildFault::Crash), kind);
