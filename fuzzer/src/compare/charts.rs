@@ -9,7 +9,17 @@ use crate::plot::chart::{Across, Chart, Line};
 /// Places of a median curve at most.
 const PLACES: usize = 400;
 /// Bugs that get a drawing of their own.
-pub(super) const DRAWN: usize = 20;
+const DRAWN: usize = 20;
+/// Drawings of coverage and of state novelty, without an ending, and over what they are.
+const COVERAGE: [(&str, Axis); 3] = [
+    ("coverage-tests", Axis::Tests),
+    ("coverage-seconds", Axis::Seconds),
+    ("coverage-cpu", Axis::CpuSeconds),
+];
+const STATES: [(&str, Axis); 2] = [
+    ("states-tests", Axis::Tests),
+    ("states-seconds", Axis::Seconds),
+];
 
 /// The median curve of each arm.
 fn medians(rows: &[Row], o: &Outcome, axis: Axis, value: fn(&Point) -> f64) -> Vec<Line> {
@@ -27,44 +37,25 @@ fn medians(rows: &[Row], o: &Outcome, axis: Axis, value: fn(&Point) -> f64) -> V
 
 /// All of them.
 pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
-    let coverage = |file: &str, axis, across| Chart {
+    let coverage = |(file, axis): (&str, Axis)| Chart {
         file: file.into(),
-        title: "Coverage: slots set by any run that teaches, median of the campaigns".into(),
-        across,
+        title: "Coverage: slots set by any test so far, median of the campaigns".into(),
+        across: across(axis),
         lines: medians(rows, o, axis, slots),
         steps: false,
     };
+    let novelty = |(file, axis): (&str, Axis)| Chart {
+        title: "State novelty: slots set by any test so far, median of the campaigns".into(),
+        lines: medians(rows, o, axis, states),
+        ..coverage((file, axis))
+    };
     let mut charts = Vec::new();
     if o.whole {
-        charts.extend([
-            coverage("coverage-tests", Axis::Tests, Across::Count("tests")),
-            coverage(
-                "coverage-seconds",
-                Axis::Seconds,
-                Across::Seconds("fuzzing"),
-            ),
-            coverage(
-                "coverage-cpu",
-                Axis::CpuSeconds,
-                Across::Seconds("CPU time"),
-            ),
-        ]);
-    }
-    if o.whole
-        && rows
-            .iter()
-            .any(|r| r.curve.iter().any(|p| p.states.is_some()))
-    {
-        let novelty = |file: &str, axis, across| Chart {
-            title: "State novelty: slots set by any run that teaches, median of the campaigns"
-                .into(),
-            lines: medians(rows, o, axis, states),
-            ..coverage(file, axis, across)
-        };
-        charts.extend([
-            novelty("states-tests", Axis::Tests, Across::Count("tests")),
-            novelty("states-seconds", Axis::Seconds, Across::Seconds("fuzzing")),
-        ]);
+        charts.extend(COVERAGE.map(coverage));
+        let mut points = rows.iter().flat_map(|r| &r.curve);
+        if points.any(|p| p.states.is_some()) {
+            charts.extend(STATES.map(novelty));
+        }
     }
     for (i, bug) in o.bugs.iter().take(DRAWN).enumerate() {
         let line = |arm: &BugArm| {
@@ -80,11 +71,7 @@ pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
         charts.push(Chart {
             file: bug_file(i + 1),
             title: format!("Share of campaigns that found {} (Kaplan-Meier)", bug.name),
-            across: match o.over {
-                Axis::Tests => Across::Count("tests"),
-                Axis::Seconds => Across::Seconds("fuzzing"),
-                Axis::CpuSeconds => Across::Seconds("CPU time"),
-            },
+            across: across(o.over),
             lines: bug.arms.iter().map(line).collect(),
             steps: true,
         });
@@ -92,7 +79,23 @@ pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
     charts
 }
 
+fn across(axis: Axis) -> Across {
+    match axis {
+        Axis::Tests => Across::Count("tests"),
+        Axis::Seconds => Across::Seconds("fuzzing"),
+        Axis::CpuSeconds => Across::Seconds("CPU time"),
+    }
+}
+
 /// The curves of the bug of this number, counted from 1, without an ending.
-pub(super) fn bug_file(number: usize) -> String {
+fn bug_file(number: usize) -> String {
     format!("bug-{number}")
+}
+
+/// The names of all drawings that a report may have.
+pub(super) fn all_files() -> impl Iterator<Item = String> {
+    let curves = COVERAGE.into_iter().chain(STATES);
+    let curves = curves.map(|(file, _)| file.to_owned());
+    let bugs = (1..=DRAWN).map(bug_file);
+    curves.chain(bugs).map(|file| file + ".svg")
 }

@@ -121,6 +121,18 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         table.rows.len(),
         path.display()
     );
+    let campaign_seed = |repeat: u64| args.seed + (repeat - 1);
+    let campaign = |arm: &Arm, repeat: u64| {
+        let seed = campaign_seed(repeat);
+        let (target, budget) = (&args.target, &budget.0);
+        Campaign::new(&folder, target, arm, repeat, seed, budget, &options)
+    };
+    if args.slim {
+        // Of a comparison that was killed between a campaign's line and this, and of one that went without it so far.
+        for (arm, repeat) in in_turn(&arms, args.repeat).filter(|(a, r)| table.has(&a.label, *r)) {
+            campaign(arm, repeat).slim()?;
+        }
+    }
     for (done, (arm, repeat)) in missing.iter().enumerate() {
         if interrupt.asked() {
             break;
@@ -129,16 +141,8 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
             text: e.text + "; run the same command again to go on with the new one",
             ..e
         })?;
-        let seed = args.seed + (repeat - 1);
-        let campaign = Campaign::new(
-            &folder,
-            &args.target,
-            arm,
-            *repeat,
-            seed,
-            &budget.0,
-            &options,
-        );
+        let campaign = campaign(arm, *repeat);
+        let seed = campaign_seed(*repeat);
         let place = format!("{} of {}", done + 1, missing.len());
         let row = || {
             let which = Which {
@@ -267,14 +271,18 @@ fn told(row: &table::Row, bugs: &Bugs) -> String {
     )
 }
 
-/// The campaigns that are not in the table yet, repeat by repeat; each repeat begins with another arm, so that none is always the first.
+/// All campaigns, repeat by repeat; each repeat begins with another arm, so that none is always the first.
+fn in_turn(arms: &[Arm], repeats: u64) -> impl Iterator<Item = (&Arm, u64)> {
+    (1..=repeats).flat_map(|repeat| {
+        let first = (repeat - 1) as usize % arms.len().max(1);
+        let order = arms[first..].iter().chain(&arms[..first]);
+        order.map(move |arm| (arm, repeat))
+    })
+}
+
+/// Those that are not in the table yet.
 fn missing<'a>(table: &Table, arms: &'a [Arm], repeats: u64) -> Vec<(&'a Arm, u64)> {
-    (1..=repeats)
-        .flat_map(|repeat| {
-            let first = (repeat - 1) as usize % arms.len().max(1);
-            let order = arms[first..].iter().chain(&arms[..first]);
-            order.map(move |arm| (arm, repeat))
-        })
+    in_turn(arms, repeats)
         .filter(|(arm, repeat)| !table.has(&arm.label, *repeat))
         .collect()
 }
@@ -296,9 +304,8 @@ fn tell(args: &CompareArgs, folder: &Path, table: &Table, bugs: &Bugs) -> Result
     for (name, text) in &files {
         write_whole(&dir.join(name), text.as_bytes()).map_err(failed)?;
     }
-    // An earlier report may have told of more bugs; how many it draws bounds their numbers.
-    let curves = (1..=charts::DRAWN).map(|i| charts::bug_file(i) + ".svg");
-    for old in curves.chain([report::EQUAL_CPU.into()]) {
+    // An earlier report may have told more: of more bugs, or of coverage, which none tells once a campaign has found what it looked for.
+    for old in charts::all_files().chain([report::EQUAL_CPU.into()]) {
         if files.iter().all(|(name, _)| *name != old) {
             // Not there, mostly.
             let _ = std::fs::remove_file(dir.join(old));
@@ -365,6 +372,8 @@ fn comparison(
         some => shell_line(some),
     };
     identity.put("options of fuzz", options);
+    // Tables of November 2026 and before counted only what taught the search.
+    identity.put("coverage", "of all tests, failing ones too");
     identity
 }
 

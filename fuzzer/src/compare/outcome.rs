@@ -460,7 +460,9 @@ pub(super) mod tests {
         );
         assert_eq!(a.log_rank, None);
         let (chi, p, holm) = b.log_rank.unwrap();
-        assert!(chi > 3.0 && p < 0.1 && holm == p, "{chi} {p} {holm}");
+        // Two of the twenty ways to deal six campaigns out lie as far apart.
+        close(p, 0.1, 1e-12);
+        assert!(chi > 3.0 && holm == p, "{chi} {p} {holm}");
     }
 
     #[test]

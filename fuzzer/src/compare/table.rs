@@ -71,7 +71,7 @@ pub struct Point {
     pub tests: u64,
     pub seconds: f64,
     pub cpu_seconds: f64,
-    /// Coverage slots set so far by any run that teaches: one that fails freshly does not (docs/campaign.md, `edges_found`).
+    /// Coverage slots set so far by any test, failing ones too.
     pub slots: u64,
     /// Signatures that showed and count so far.
     pub findings: u64,
