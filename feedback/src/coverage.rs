@@ -128,6 +128,18 @@ impl KnownSlots {
     pub fn count(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
+
+    /// All slots seen here or there.
+    #[must_use]
+    pub fn count_with(&self, other: &KnownSlots) -> usize {
+        let (longer, shorter) = match self.words.len() >= other.words.len() {
+            true => (&self.words, &other.words),
+            false => (&other.words, &self.words),
+        };
+        let there = shorter.iter().copied().chain(std::iter::repeat(0));
+        let both = longer.iter().zip(there);
+        both.map(|(a, b)| (a | b).count_ones() as usize).sum()
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +157,10 @@ mod tests {
         assert!(known.contains(1) && !known.contains(2) && !known.contains(100_000));
         known.learn_slots([1, 200]);
         assert!(known.contains(200) && !known.contains(199) && known.count() == 4);
+        let mut other = KnownSlots::new();
+        other.learn_slots([1, 2, 64]);
+        assert_eq!((known.count_with(&other), other.count_with(&known)), (6, 6));
+        assert_eq!(known.count_with(&KnownSlots::new()), 4);
     }
 
     #[test]

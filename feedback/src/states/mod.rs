@@ -86,6 +86,12 @@ impl KnownStates {
     pub fn count(&self) -> usize {
         self.0.count()
     }
+
+    /// How many were seen here or there.
+    #[must_use]
+    pub fn count_with(&self, other: &KnownStates) -> usize {
+        self.0.count_with(&other.0)
+    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub struct RunLine<'a> {
     pub new_coverage: bool,
     /// Of a kept run: slots of the map of states that nobody had set before it.
     pub new_states: usize,
-    /// Coverage slots and slots of the map of states set by any run so far, and sequences tested so far, with this one.
+    /// Coverage slots and slots of the map of states set by any test so far, failing ones too, and sequences tested so far, with this one.
     pub slots: u64,
     pub states: u64,
     pub sequences: u64,

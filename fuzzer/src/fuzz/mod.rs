@@ -36,6 +36,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod under_way;
+mod untaught;
 mod waiting;
 
 pub use cluster::run;

@@ -9,6 +9,7 @@ use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
 use super::sync::{Other, Taken};
 use super::tally::Owed;
+use super::untaught::{Shown, Untaught};
 use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Lock, Opened, STATE_VERSION, Store, hook, tidy};
 use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
@@ -147,6 +148,8 @@ pub struct News {
     /// Coverage slots and states that became known.
     pub slots: Vec<u32>,
     pub states: Vec<u32>,
+    /// Those that a test showed without teaching them.
+    pub untaught: Shown,
     pub durable_in: Vec<u64>,
     pub durable_out: Vec<u64>,
     /// From other instances.
@@ -172,6 +175,7 @@ pub struct Whole {
     pub matched: MatchedSequences,
     pub slots: KnownSlots,
     pub states: KnownStates,
+    pub untaught: Untaught,
     pub durable_due: BTreeSet<u64>,
     pub others: BTreeMap<String, Other>,
     pub learned: Learned,
@@ -197,6 +201,7 @@ impl Whole {
         let size = self.map_size as usize;
         learn_slots(&mut self.slots, size, &news.slots)?;
         self.states.learn(&news.states);
+        self.untaught.take(news.untaught);
         for taken in news.taken {
             self.tested.extend(&taken.tested);
             self.matched.ids.extend(&taken.matched);
@@ -426,6 +431,7 @@ impl Session {
         self.seeds = now.seeds;
         self.redo = now.redo.done();
         self.templates = self.templates();
+        self.untaught = whole.untaught;
         self.resumed = true;
         Ok(())
     }
@@ -447,6 +453,7 @@ impl Session {
                 .unwrap_or_default(),
             slots: metadata.get::<KnownSlots>().cloned().unwrap_or_default(),
             states: metadata.get::<KnownStates>().cloned().unwrap_or_default(),
+            untaught: self.untaught.clone(),
             durable_due: self.durable_due.clone(),
             others: self.instances.others.clone(),
             learned: self.judge().learned().clone(),

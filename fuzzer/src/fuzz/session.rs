@@ -12,6 +12,7 @@ use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
 use super::sync::Instances;
 use super::tally::Owed;
 use super::under_way::UnderWay;
+use super::untaught::Untaught;
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
@@ -93,6 +94,7 @@ pub struct Session {
     pub redo: Redo,
     pub news: News,
     pub templates: usize,
+    pub untaught: Untaught,
     /// Reasons for cold starts that were said.
     cold_said: BTreeSet<String>,
     /// What workloads noted, as far as it was said: a note without its particulars.
@@ -165,6 +167,7 @@ impl Session {
             redo: Redo::default(),
             news: News::default(),
             templates: 0,
+            untaught: Untaught::default(),
             cut_off: 0,
             store: None,
             instances: Instances::default(),

@@ -9,8 +9,9 @@ pub use super::kept::{add_seed, drawing, identity, info_of, shape, take_entry, t
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
 use super::saved::Job;
-use super::session::{STOPPED, Session, edges_found, states_found};
+use super::session::{STOPPED, Session};
 use super::snapshot::{CurrentRun, show_progress};
+use super::untaught::Shown;
 use crate::campaign::state::hook;
 use crate::campaign::sync_file::KeptThere;
 use crate::campaign::{RunLine, RunRole};
@@ -147,17 +148,12 @@ impl FuzzStage {
             Tested::Done(kind) => kind,
         };
         // Known slots change inside LibAFL's evaluation; the journal wants to know which.
-        let unknown = unknown_slots(handed.state, handed.executor.observers().0.to_slice());
-        let unknown_states = unknown_states(handed.state, handed.executor.observers().1.0.states());
+        let unknown = Shown {
+            slots: unknown_slots(handed.state, handed.executor.observers().0.to_slice()),
+            states: unknown_states(handed.state, handed.executor.observers().1.0.states()),
+        };
         let judged = handed.evaluate(&job.sequence, &kind)?;
-        if let Some(known) = handed.state.metadata_map().get::<KnownSlots>() {
-            let learned = unknown.into_iter().filter(|s| known.contains(*s as usize));
-            self.session.news.slots.extend(learned);
-        }
-        if let Some(known) = handed.state.metadata_map().get::<KnownStates>() {
-            let learned = unknown_states.into_iter().filter(|s| known.contains(*s));
-            self.session.news.states.extend(learned);
-        }
+        self.session.learned(handed.state, handed.executor, unknown);
         let run = &handed.executor.observers().1.0;
         let failed = judged.0 == ExecuteInputResult::Solution
             || confirm::looks_known(&self.session, run.product(), run.judgement()).is_some();
@@ -274,8 +270,7 @@ impl FuzzStage {
         let observers = executor.observers();
         let run = &observers.1.0;
         let (record, judgement) = (run.record(), run.judgement());
-        let fails = judgement.verdict == Verdict::Fail;
-        let void = judgement.void.is_some() || record.set_up_failed() && !fails;
+        let void = is_void(run);
         if void {
             session.counts.sequences += 1;
         } else {
@@ -375,6 +370,33 @@ impl FuzzStage {
     }
 }
 
+/// It is no test: void, or over before GO without a failure.
+fn is_void(run: &RunObserver) -> bool {
+    let judgement = run.judgement();
+    let fails = judgement.verdict == Verdict::Fail;
+    judgement.void.is_some() || run.record().set_up_failed() && !fails
+}
+
+impl Session {
+    /// The run in the observers was evaluated: of what nobody knew before, the journal gets what was learned, and what it showed apart from that.
+    fn learned<E: Cluster>(&mut self, state: &State, executor: &E, unknown: Shown) {
+        let metadata = state.metadata_map();
+        let (slots, states) = (metadata.get::<KnownSlots>(), metadata.get::<KnownStates>());
+        let (learned, others) = (unknown.slots.into_iter())
+            .partition(|s| slots.is_some_and(|k| k.contains(*s as usize)));
+        let (learned_states, other_states) =
+            (unknown.states.into_iter()).partition(|s| states.is_some_and(|k| k.contains(*s)));
+        self.news.slots.extend::<Vec<u32>>(learned);
+        self.news.states.extend::<Vec<u32>>(learned_states);
+        if !is_void(&executor.observers().1.0) {
+            self.news.untaught = self.untaught.take(Shown {
+                slots: others,
+                states: other_states,
+            });
+        }
+    }
+}
+
 /// The last run ended because the user gave it up, not by itself just before.
 pub fn given_up(session: &Session, run: &RunObserver) -> bool {
     let void = run.judgement().void.as_deref();
@@ -399,8 +421,7 @@ pub fn line<'a>(
     line.unparked = product.unparked;
     line.no_parked = product.fallbacks.no_parked.as_deref();
     line.notes = product.notes().collect();
-    line.slots = edges_found(state);
-    line.states = states_found(state);
+    (line.slots, line.states) = session.untaught.with_known(state);
     line.sequences = session.counts.sequences;
     line
 }
