@@ -210,7 +210,7 @@ fn finish(
     }
     // A crash whose node a later fault has by name is that node's, whoever else comes there; so is what only that node may do, as a crash
     // of the one that is cut off anyway.
-    for i in from + 1..sequence.faults.len() {
+    for i in from..sequence.faults.len() {
         let (done, later) = sequence.faults.split_at_mut(i + 1);
         let crash = matches!(done[i].fault, Fault::Crash { .. });
         let (node, of_any) = &nodes[i];
