@@ -39,6 +39,8 @@ use warren_executor::target::{Target, find_target};
 
 /// Of the table in a comparison's folder.
 const TABLE: &str = "table.jsonl";
+/// What the head of a table calls whose slots it counts; those of before 28 November 2026 do not say it, and counted what taught the search.
+const COVERAGE: &str = "coverage";
 /// Of its bugs, beside target.toml.
 const BUGS: &str = "bugs.toml";
 
@@ -372,8 +374,7 @@ fn comparison(
         some => shell_line(some),
     };
     identity.put("options of fuzz", options);
-    // Tables of November 2026 and before counted only what taught the search.
-    identity.put("coverage", "of all tests, failing ones too");
+    identity.put(COVERAGE, "of all tests, failing ones too");
     identity
 }
 

@@ -1,6 +1,7 @@
 //! A comparison's result for people and for other tools: text, Markdown for docs/evaluation.md, [`super::csv`] and the curves of
 //! [`super::charts`]. Pure: [`files`] makes every file's name and content, [`super`] writes them.
 
+use super::COVERAGE;
 use super::budget::at_equal_cpu;
 use super::bugs::Bugs;
 use super::charts::charts;
@@ -127,6 +128,11 @@ fn heading(table: &Table, outcome: &Outcome) -> String {
         },
         get("options of fuzz"),
     );
+    if !table.rows.is_empty() && table.head.comparison.get(COVERAGE).is_none() {
+        out.push_str(
+            "slots and states are those of runs that taught the search, without tests that failed freshly: the table is of before 28 November 2026\n",
+        );
+    }
     if builds.len() > 1 {
         out.push_str(&format!(
             "campaigns of {} different builds of Warren are in it: {}\n",
@@ -311,13 +317,8 @@ fn bugs(o: &Outcome) -> Section {
         title: format!("Bugs: {counted} to the first show"),
         grid,
         note: format!(
-            "Medians by Kaplan and Meier (-: more than half of the campaigns ended without it); log-rank of {counted} against {}.{}",
-            o.against,
-            if o.arms.iter().any(|a| a.campaigns < ENOUGH) {
-                " With so few campaigns its p is rough."
-            } else {
-                ""
-            }
+            "Medians by Kaplan and Meier (-: more than half of the campaigns ended without it); log-rank of {counted} against {}.",
+            o.against
         ),
     }
 }
@@ -336,6 +337,7 @@ mod tests {
                 ("target version", "1".to_owned()),
                 ("budget", "10 runs".to_owned()),
                 ("options of fuzz", "none".to_owned()),
+                (COVERAGE, "of all tests".to_owned()),
             ])),
             rows,
             whole: 0,
@@ -365,7 +367,7 @@ mod tests {
             "n too small",
             "replicas healed aaaaaaaa  a    2 of 2  2",
             "1 of 2",
-            "its p is rough",
+            "log-rank of tests against a.",
         ] {
             assert!(text.contains(part), "no `{part}` in\n{text}");
         }
@@ -405,6 +407,16 @@ mod tests {
         assert!(text(&report).contains("states at the end"));
         let files = files(&report, "").unwrap();
         assert!(files.iter().any(|f| f.0 == "states-tests.svg"));
+    }
+
+    #[test]
+    fn an_old_table_says_what_its_coverage_is() {
+        let mut old = table(vec![campaign("a", 1, 200, None)]);
+        let bugs = Bugs::default();
+        let told = |table: &Table| text(&Report::of(table, &bugs, "a")).contains("failed freshly");
+        assert!(!told(&old));
+        old.head = Head::new(Identity::new([("target", "canary".to_owned())]));
+        assert!(told(&old));
     }
 
     #[test]

@@ -164,8 +164,8 @@ fn finish(
     let mut sequence = parent.seed.matched.clone();
     sequence.faults.clear();
     let mut state = ClusterState::default();
-    // The nodes of the parent's run, and whether the fault may be of any.
-    let mut nodes: Vec<(Option<NodeName>, bool)> = Vec::new();
+    // The fault with the nodes of the parent's run, who met it there, and whether it may be of any.
+    let mut nodes: Vec<(Fault, Option<NodeName>, bool)> = Vec::new();
     for (i, step) in steps.into_iter().enumerate() {
         let on = match step.fault.kind() {
             FaultKind::Crash => drawing.faults.crash,
@@ -176,7 +176,7 @@ fn finish(
         let before = step.before(&state);
         let next = step.after(&state, drawing)?;
         let of_any = drawing.shape.bears_apart(&before, &next);
-        nodes.push((step.executing.clone(), of_any));
+        nodes.push((step.fault.clone(), step.executing.clone(), of_any));
         let executing = step.executing.as_ref();
         let at = if i <= from { step.exact } else { step.open };
         if !on || (at.phase() == Phase::Start && sequence.start != StartState::Cold) {
@@ -209,19 +209,23 @@ fn finish(
         state = next;
     }
     // A crash whose node a later fault has by name is that node's, whoever else comes there; so is what only that node may do, as a crash
-    // of the one that is cut off anyway.
+    // of the one that is cut off anyway, or a cut from one that is dead.
     for i in from..sequence.faults.len() {
         let (done, later) = sequence.faults.split_at_mut(i + 1);
-        let crash = matches!(done[i].fault, Fault::Crash { .. });
-        let (node, of_any) = &nodes[i];
+        let FaultAt { at, fault } = &mut done[i];
+        let crash = matches!(fault, Fault::Crash { .. });
+        let (with_names, node, of_any) = &nodes[i];
         let named = || {
             node.as_ref()
                 .is_some_and(|n| later.iter().any(|f| patterns::names(f, n)))
         };
-        if let (At::Pattern(p), Some(node)) = (&mut done[i].at, node)
+        if let (At::Pattern(p), Some(node)) = (at, node)
             && (!of_any || crash && named())
         {
             (p.node, p.role) = (Some(node.clone()), None);
+            if matches!(fault, Fault::PartitionStart { .. }) {
+                fault.clone_from(with_names);
+            }
         }
     }
     let same = sequence == *parent.seed.matched || sequence.faults.is_empty();

@@ -155,7 +155,7 @@ fn go_on(
         let of_any_group = trace.role(event).is_none() && drawing.shape.groups.len() > 1;
         let node = trace.nodes.get(usize::from(event.node));
         let (mut pattern, mut fault) = (one.pattern, one.open);
-        if manner != Manner::Baseline && (i < named || of_any_group) {
+        if i < named || of_any_group {
             // What it serves as by then is the run's to say.
             (pattern.node, pattern.role) = (node.cloned(), None);
         }

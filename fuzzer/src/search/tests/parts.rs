@@ -3,6 +3,7 @@
 
 mod changed;
 mod drawn;
+mod tails;
 
 use super::*;
 use crate::search::havoc::{Op, Parent, changed};
