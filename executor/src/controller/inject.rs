@@ -1,6 +1,7 @@
 //! A fault from its claim to its end: resolved, asked of the constraints, carried out, done in order. Pure.
 
 use super::resolve::{Begin, aimed, released_by};
+use super::wait::nanos;
 use super::{Action, Controller, Done, Release, SeenPoint};
 use warren_model::constraints::OpenCut;
 use warren_model::{At, ClusterState, CrashStyle, Fault, FaultAt, NodeName};
@@ -215,6 +216,7 @@ impl Controller {
             }
         }
         let before = self.current;
+        let max_hold = nanos(self.limits.max_hold);
         while let Some(a) = self.acting.pop_front_if(|a| a.done) {
             self.current = a.index + 1;
             out.push(Action::SetCurrent { done: self.current });
@@ -228,6 +230,9 @@ impl Controller {
                 WaitFor::Death(n) => Some(n.clone()),
                 _ => None,
             };
+            // The start of a node or a cut is done in one go, in which nobody looks at the clock.
+            let dying = victim.is_some() && victim == a.executing;
+            let long = a.executing.is_some() && now.saturating_sub(a.t_reached) > max_hold;
             self.state = a.next;
             self.done.push(Done {
                 index: a.index,
@@ -235,7 +240,7 @@ impl Controller {
                 event: a.executing.zip(a.event),
                 t_reached: a.t_reached,
                 t_done: now,
-                late: a.late,
+                late: a.late || long && !dying,
                 drift: a.drift,
                 victim,
             });

@@ -209,6 +209,12 @@ impl NodePage {
         self.page.get(w as usize * 8)
     }
 
+    /// How many processes of this node there were; the next one is one more. Only while none is alive.
+    pub fn set_incarnations(&self, before: u8) {
+        let at = Word::Incarnation as usize * 8;
+        self.page.set(at, u64::from(before));
+    }
+
     /// Publishes a plan: odd while it is written, even when it is valid.
     ///
     /// # Errors

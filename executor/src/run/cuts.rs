@@ -7,7 +7,7 @@ use super::RunError;
 use super::cluster::Cluster;
 use crate::link::CutMode;
 use crate::slot::CutRules;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use warren_model::constraints::OpenCut;
 use warren_model::{CutHow, CutWay, NodeName};
@@ -36,8 +36,24 @@ pub(super) struct Cuts {
     pub open: Option<CutNow>,
     /// Those of partitions that are over.
     pub ended: Vec<CutEnded>,
-    /// Nodes, by place, that crashed as machines do: no packet comes or goes.
-    pub machine: BTreeSet<usize>,
+    /// Nodes, by place, that crashed as machines do, and since when, ns: no packet comes or goes.
+    pub machine: BTreeMap<usize, u64>,
+    /// The longest of those that are over, ns.
+    machine_longest: u64,
+}
+
+impl Cuts {
+    /// The longest that is over, of either kind, ns.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        let ended = self.ended.iter().map(|c| c.until.saturating_sub(c.since));
+        ended.max().unwrap_or(0).max(self.machine_longest)
+    }
+
+    /// The machine cut since then ends now.
+    fn machine_over(&mut self, since: u64, now: u64) {
+        self.machine_longest = self.machine_longest.max(now.saturating_sub(since));
+    }
 }
 
 impl Cluster<'_> {
@@ -78,24 +94,31 @@ impl Cluster<'_> {
 
     /// Drops (or no longer drops) every packet of a node.
     pub fn machine_cut(&mut self, i: usize, on: bool) -> Result<(), RunError> {
-        let changed = if on {
-            self.cuts.machine.insert(i)
+        let now = self.slot.now_ns();
+        if on {
+            if self.cuts.machine.contains_key(&i) {
+                return Ok(());
+            }
+            self.cuts.machine.insert(i, now);
         } else {
-            self.cuts.machine.remove(&i)
-        };
-        if changed {
-            self.apply_kernel_rules()?;
+            let Some(since) = self.cuts.machine.remove(&i) else {
+                return Ok(());
+            };
+            self.cuts.machine_over(since, now);
         }
-        Ok(())
+        self.apply_kernel_rules().map(drop)
     }
 
     /// Ends all machine cuts.
     pub fn end_machine_cuts(&mut self) -> Result<(), RunError> {
-        if !self.cuts.machine.is_empty() {
-            self.cuts.machine.clear();
-            self.apply_kernel_rules()?;
+        if self.cuts.machine.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let now = self.slot.now_ns();
+        for since in std::mem::take(&mut self.cuts.machine).into_values() {
+            self.cuts.machine_over(since, now);
+        }
+        self.apply_kernel_rules().map(drop)
     }
 
     fn apply_kernel_rules(&self) -> Result<u64, RunError> {
@@ -123,7 +146,7 @@ impl Cluster<'_> {
                 rules = rules.and(CutRules::one_way(&other, &side));
             }
         }
-        for i in &self.cuts.machine {
+        for i in self.cuts.machine.keys() {
             rules = rules.and(CutRules::machine(self.nodes[*i].addr));
         }
         rules
@@ -150,5 +173,28 @@ impl Cluster<'_> {
                 .map_err(|e| RunError::io(format!("cuts of {}", from.name), e))?;
         }
         Ok(self.slot.now_ns())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_cut_is_of_either_kind() {
+        let mut cuts = Cuts::default();
+        assert_eq!(cuts.longest(), 0);
+        cuts.ended.push(CutEnded {
+            cut: OpenCut {
+                side: BTreeSet::new(),
+                other: BTreeSet::new(),
+            },
+            since: 5,
+            until: 12,
+        });
+        assert_eq!(cuts.longest(), 7);
+        cuts.machine_over(10, 30);
+        cuts.machine_over(10, 11);
+        assert_eq!(cuts.longest(), 20);
     }
 }

@@ -9,6 +9,7 @@ use super::options::{NodeProgress, NodeStatus, RunError, RunProgress};
 use super::prober::Prober;
 use super::questions::Also;
 use super::threads::ThreadsAsked;
+use super::urgent::{Urgent, urgent};
 use super::watcher::Watcher;
 use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
 use crate::link::{Claim, Command, ReleaseAction};
@@ -79,6 +80,8 @@ pub(super) struct Drive<'r, 'a> {
     /// It is: nothing is looked at any more, and what was to be done next is kept.
     pub stopped: bool,
     pub held_back: Vec<Action>,
+    /// The loop sleeps between its looks; what works without a pause must not have it.
+    pub urgent: Option<Urgent>,
     watcher: Watcher,
     pub queue: VecDeque<Seen>,
     last_tick: u64,
@@ -119,6 +122,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             stop_after: None,
             stopped: false,
             held_back: Vec::new(),
+            urgent: Some(urgent()),
             watcher: Watcher::default(),
             queue: VecDeque::new(),
             last_tick: 0,

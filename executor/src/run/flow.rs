@@ -98,6 +98,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         }
         self.end();
         self.product.record.times.finale += self.lap();
+        self.drive.urgent = None;
         collect(self.drive, self.product);
         self.product.record.times.collect = self.lap();
         went.map(|_| ())

@@ -111,15 +111,7 @@ impl Flow<'_, '_, '_> {
 
     /// Waits until the cluster is stable; `again`: all of it, or more than it can bear, was started anew. That it does not become so in time is recorded, and the questions are still asked.
     pub(super) fn stable(&mut self, what: &str, again: bool) -> Result<Went, RunError> {
-        let longest = self
-            .drive
-            .cluster
-            .cuts
-            .ended
-            .iter()
-            .map(|c| c.until.saturating_sub(c.since))
-            .max()
-            .unwrap_or(0);
+        let longest = self.drive.cluster.cuts.longest();
         let target = self.drive.cluster.prepared.target();
         // A system that may be away for longer by its own timeouts is not late before, and one that was killed as a whole starts from
         // cold.

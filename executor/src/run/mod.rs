@@ -374,7 +374,6 @@ impl Runner {
             // Ends the asking thread also when `work` panics: the scope waits for it.
             let _stop = StopOnDrop(&prober);
             scope.spawn(|| prober.work(slot, &questions));
-            let _urgent = urgent::urgent();
             let mut drive = Drive::new(
                 &mut cluster,
                 controller,

@@ -13,7 +13,8 @@ use super::options::NodeStatus;
 use super::{RunError, hot};
 use crate::slot::{Process, SpawnSpec};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_model::Incarnation;
 
@@ -23,6 +24,17 @@ const ONLY_AHEAD: &str = "ahead";
 pub(super) const STDOUT: &str = "stdout";
 /// How long a killed JVM may take to be reaped before the next one of its node is started another way.
 const GONE: Duration = Duration::from_millis(200);
+
+/// What is done with a gate, for errors.
+const KEEPING_BACK: &str = "keeping parked JVMs back";
+
+/// Lets the JVM behind a gate go on, if there is one.
+fn open(gate: &Path) -> Result<(), RunError> {
+    match std::fs::remove_file(gate) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(RunError::io(KEEPING_BACK, e)),
+        _ => Ok(()),
+    }
+}
 
 impl Cluster<'_> {
     /// Starts nodes, and perhaps the workload, below a launcher, so that they can be dumped.
@@ -88,12 +100,17 @@ impl Cluster<'_> {
         }
         let number = self.nodes[i].incarnation().saturating_add(1);
         self.workload_page.set_node(i, number, true);
+        // One that was killed before its agent had begun counted nothing.
+        self.nodes[i].page.set_incarnations(number - 1);
         let process = match self.unpark(i) {
             Some(process) => process,
-            None => self
-                .slot
-                .spawn(&self.node_spec(&self.nodes[i]))
-                .map_err(|e| RunError::Slot(e.to_string()))?,
+            None => {
+                // It keeps parked JVMs back; one that starts as usual must not take it for its own.
+                open(&self.nodes[i].dir.join(hot::WAITING))?;
+                self.slot
+                    .spawn(&self.node_spec(&self.nodes[i]))
+                    .map_err(|e| RunError::Slot(e.to_string()))?
+            }
         };
         self.started(i, process);
         Ok(())
@@ -105,17 +122,13 @@ impl Cluster<'_> {
         let together = nodes.len() > 1 && go_on && self.launcher.is_none();
         let gate = |i: &usize| self.nodes[*i].dir.join(hot::WAITING);
         let gates: Vec<PathBuf> = nodes.iter().filter(|_| together).map(gate).collect();
-        let doing = |e| RunError::io("keeping parked JVMs back", e);
         for gate in &gates {
-            std::fs::write(gate, "").map_err(doing)?;
+            std::fs::write(gate, "").map_err(|e| RunError::io(KEEPING_BACK, e))?;
         }
         for i in nodes {
             self.spawn_node(*i)?;
         }
-        for gate in &gates {
-            std::fs::remove_file(gate).map_err(doing)?;
-        }
-        Ok(())
+        gates.iter().try_for_each(|gate| open(gate))
     }
 
     /// The node's parked JVM, going on. None where there is none or it cannot: that is said once, and costs nothing but time.

@@ -44,6 +44,23 @@ fn crash_then_reboot() {
     assert!(c.state().dead.is_empty());
 }
 
+/// A node is started, and a cut made, in one go: that a thread was held for too long meanwhile is seen when it is done.
+#[test]
+fn what_took_longer_than_max_hold_is_late() {
+    for (took, late) in [(500, false), (501, true)] {
+        let cut = cut(&[Member::Executing], CutHow::Drop, CutWay::Both);
+        let mut c = start(vec![at(exact(2, 1), cut)]);
+        c.on(claim(0, 2, 1, 0), 0);
+        c.on(Seen::CutInForce, took * MS);
+        assert_eq!(c.done()[0].late, late, "{took} ms");
+        // The one that dies holds until it does.
+        let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
+        c.on(claim(0, 2, 1, 0), 0);
+        c.on(dead(2, true), took * MS);
+        assert!(!c.done()[0].late);
+    }
+}
+
 #[test]
 fn a_crashing_thread_is_held_for_ever_others_at_most_max_hold() {
     let mut c = start(vec![at(exact(2, 1), crash(Who::Executing))]);
