@@ -73,6 +73,14 @@ impl Folder {
         )))
     }
 
+    /// Whether a campaign has stories of failures or sequences that fail there: it is not given back, however little it tested.
+    #[must_use]
+    pub fn tells_failures(root: &Path) -> bool {
+        ["crashes", "hangs", "findings", "unconfirmed"]
+            .iter()
+            .any(|f| holds(&root.join(f)))
+    }
+
     /// Takes away what a campaign that tested nothing has made, so that its folder can be used again. Files of others stay.
     pub fn give_back(root: &Path) {
         // Another Warren that had waited for it may have it now.
@@ -192,6 +200,17 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(text.contains("already holds a campaign"), "{text}");
+    }
+
+    #[test]
+    fn what_failed_is_a_reason_to_keep_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!Folder::tells_failures(dir.path()));
+        let story = dir.path().join("unconfirmed/000000-1a2b3c4d");
+        fs::create_dir_all(story.parent().unwrap()).unwrap();
+        assert!(!Folder::tells_failures(dir.path()));
+        fs::create_dir(story).unwrap();
+        assert!(Folder::tells_failures(dir.path()));
     }
 
     #[test]

@@ -209,6 +209,9 @@ fn resume<E: Drive>(
     if whole.map_size > 0 && whole.map_size as usize != executor.map_size() {
         executor.resize_map(whole.map_size as usize)?;
     }
+    if let Some(said) = session.options.starts.unlike(&whole.starts) {
+        session.say(said);
+    }
     let judge = session.judge_handle();
     session.take_up(state, whole, &judge)?;
     session.store = Some(store);
@@ -252,8 +255,8 @@ where
         let stage = &mut stages.0;
         if let Some(reason) = due(&stage.session) {
             match reason {
-                // What is under way is begun again when the campaign goes on.
-                EndReason::Bug | EndReason::Hang => {}
+                // What is under way is begun again when the campaign goes on; what has ended may not show again what it showed.
+                EndReason::Bug | EndReason::Hang => stage.pass_over_ended(handed)?,
                 // A finding among what is under way may end the campaign in another way.
                 _ => {
                     while !stage.session.under_way.is_empty() && stage.session.end.is_none() {

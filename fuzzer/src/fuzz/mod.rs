@@ -28,6 +28,7 @@ mod snapshot;
 mod stage;
 mod stand;
 mod starts;
+mod starts_asked;
 mod store;
 mod story;
 mod sync;
@@ -46,12 +47,13 @@ pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
 pub use learnt::{LearntRoot, least_stable};
 pub use options::{
-    COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots, Starts,
+    COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots,
     StrategyKind, WayOut,
 };
 pub use saved::{check_resume, differences, identity};
 pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
 pub(crate) use stage::open_by_load;
+pub use starts_asked::Starts;
 pub use sync::{check_main, common_identity, is_instance_name};
 pub use tally::NEEDED;
 

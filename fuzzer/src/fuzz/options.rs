@@ -1,7 +1,7 @@
 //! What `warren fuzz` asks for, how a campaign ends, and what can go wrong. Plain values; filled by the CLI.
 
 use crate::campaign::Environment;
-use crate::fuzz::{Limits, SharedSnapshot};
+use crate::fuzz::{Limits, SharedSnapshot, Starts};
 use crate::known::KnownBugs;
 use crate::search::{Favour, Parts, Without};
 use crate::seeds::SeedFile;
@@ -85,30 +85,6 @@ pub struct FaultSet {
     /// was asked for.
     #[serde(skip)]
     pub stall: bool,
-}
-
-/// Where the runs of a campaign begin (`--snapshot`, `--cold-share`).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Starts {
-    /// Snapshots of the target beside the cold start.
-    pub snapshots: u8,
-    /// Of the picks, where both lineages have children.
-    pub cold_share: f64,
-    /// A target without snapshots is an error.
-    pub required: bool,
-    /// Children of one seed run picked in a row, which share a prefix snapshot; 1: each is picked anew, and all its faults happen in its
-    /// own run.
-    pub in_a_row: u32,
-}
-
-impl Starts {
-    /// Every run starts cold.
-    pub const COLD: Starts = Starts {
-        snapshots: 0,
-        cold_share: 1.0,
-        required: false,
-        in_a_row: 1,
-    };
 }
 
 /// Slots side by side (`-j`).

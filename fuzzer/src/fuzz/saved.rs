@@ -7,6 +7,7 @@ use super::import::Seeds;
 use super::learnt::Learnt;
 use super::options::{FuzzError, FuzzOptions};
 use super::session::{Counts, Session};
+use super::starts_asked::Starts;
 use super::sync::{Other, Taken};
 use super::tally::Owed;
 use super::untaught::{Shown, Untaught};
@@ -185,6 +186,8 @@ pub struct Whole {
     pub fault_wait_ms: u64,
     pub map_size: u64,
     pub edges_fault_free: u64,
+    /// As its last process was asked.
+    pub starts: Starts,
     /// Drawn once.
     pub swarm: Option<Swarm>,
 }
@@ -463,6 +466,7 @@ impl Session {
             fault_wait_ms: super::session::ms(self.limits.fault_wait),
             map_size: self.map_size as u64,
             edges_fault_free: self.edges_fault_free,
+            starts: self.options.starts,
             swarm: self.swarm.clone(),
         })
     }

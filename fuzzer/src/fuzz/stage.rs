@@ -180,18 +180,12 @@ impl FuzzStage {
         observers.1.0.expect_retest(job.retested);
         let mut kind = handed.execute(&job.sequence)?;
         loop {
-            let observers = handed.executor.observers();
-            let run = &observers.1.0;
             if session.stopping() {
-                let by_itself = run.judgement().void.is_none();
-                let mut line = line(session, handed.state, run, job.role);
-                line.void = Some(STOPPED);
-                session.run_ended(&line)?;
-                if by_itself {
-                    confirm::keep_unlooked_at(session, handed.executor, handed.state, &job.why)?;
-                }
+                pass_over(session, handed.executor, handed.state, job)?;
                 return Ok(Tested::Stopped);
             }
+            let observers = handed.executor.observers();
+            let run = &observers.1.0;
             if given_up(session, run) {
                 let mut line = line(session, handed.state, run, job.role);
                 line.void = Some(STOPPED);
@@ -368,6 +362,26 @@ impl FuzzStage {
         session.seed_settled(run, kept.is_some());
         Ok(())
     }
+}
+
+/// The run in the observers has ended, and Warren ends before it is looked at: it counts nowhere, and its sequence is made again. What it showed may
+/// not come again.
+pub(super) fn pass_over<E: Cluster>(
+    session: &mut Session,
+    executor: &E,
+    state: &mut State,
+    job: &Job,
+) -> Result<(), FuzzError> {
+    let observers = executor.observers();
+    let run = &observers.1.0;
+    let by_itself = run.judgement().void.is_none();
+    let mut line = line(session, state, run, job.role);
+    line.void = Some(STOPPED);
+    session.run_ended(&line)?;
+    if by_itself {
+        confirm::keep_unlooked_at(session, executor, state, &job.why)?;
+    }
+    Ok(())
 }
 
 /// It is no test: void, or over before GO without a failure.

@@ -7,7 +7,7 @@ use super::options::{EndReason, FuzzError};
 use super::owed::Seen;
 use super::session::Session;
 use super::story::write_story;
-use super::tally::{Asked, Replayed};
+use super::tally::{Asked, NEEDED, Replayed};
 use crate::campaign::state::hook;
 use crate::campaign::{EntryName, KeptFinding, folder, names};
 use libafl::HasMetadata;
@@ -73,10 +73,12 @@ pub(super) fn stand(
         Some(known) => {
             session.known.insert(number, known.clone());
         }
-        // Of a known bug each instance keeps one for itself: what only has its signature must be a finding to the others too.
+        // Of a known bug each instance keeps one for itself: what only has its signature must be a finding to the others too. What is told is
+        // never taken back, so not what may still fall.
         None => {
-            let told = &mut session.instances.told;
-            told.findings.push(seen.failure.signature.clone());
+            if session.findings.last().is_some_and(|f| !is_open(f)) {
+                tell(session, seen);
+            }
         }
     }
     let story = rate.unwrap_or("stands by its evidence, not replayed yet");
@@ -110,6 +112,17 @@ pub(super) fn stand(
     Ok(path)
 }
 
+/// A liveness failure that Ctrl-C or key `n` left open: more replays may show that it is none.
+pub(super) fn is_open(finding: &KeptFinding) -> bool {
+    finding.kind == "liveness" && finding.k < NEEDED
+}
+
+/// The other instances are to hear of the finding.
+fn tell(session: &mut Session, seen: &Seen) {
+    let told = &mut session.instances.told;
+    told.findings.push(seen.failure.signature.clone());
+}
+
 /// `--exit-on-bug`: a bug that nobody knew ends the campaign.
 fn end_if_asked(session: &mut Session, seen: &Seen) {
     if session.options.exit_on_bug && session.known_bug(seen).is_none() {
@@ -127,8 +140,14 @@ pub(super) fn rate(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<
         return Ok(());
     };
     let (k, n) = (asked.k, asked.n);
+    let mut stands_now = false;
     if let Some(finding) = session.findings.iter_mut().find(|f| f.number == number) {
+        let was_open = is_open(finding);
         (finding.k, finding.n) = (k, n);
+        stands_now = was_open && !is_open(finding);
+    }
+    if stands_now && !session.known.contains_key(&number) {
+        tell(session, seen);
     }
     // The process that saw it stand may have been another one.
     if seen.failure.kind == FailureKind::Safety || asked.outcome(false) == Replayed::Stands {

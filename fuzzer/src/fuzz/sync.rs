@@ -7,6 +7,7 @@ use super::State;
 use super::options::{COUNTED, FuzzError, FuzzOptions, InstanceKind};
 use super::saved::{Job, News, learn_slots};
 use super::session::Session;
+use super::stand::is_open;
 use crate::campaign::Folder;
 use crate::campaign::folder::{io, write_whole};
 use crate::campaign::state::Identity;
@@ -238,9 +239,9 @@ impl Session {
                     .map(|m| m.ids.iter().copied().collect())
                     .unwrap_or_default(),
                 kept: Vec::new(),
-                // Of a known bug each instance keeps one for itself (`confirm::stand`).
+                // Of a known bug each instance keeps one for itself (`stand`).
                 findings: (self.findings.iter())
-                    .filter(|f| !self.known.contains_key(&f.number))
+                    .filter(|f| !self.known.contains_key(&f.number) && !f.fell && !is_open(f))
                     .map(|f| f.signature.clone())
                     .collect(),
             };
@@ -309,7 +310,8 @@ impl Session {
     /// # Errors
     /// I/O, with the path.
     pub fn end_telling(&self) -> Result<(), FuzzError> {
-        if self.shares_work() && self.redo.told_at > 0 {
+        // Where something could not be written, a full disk for one, it comes there first: the next process writes it.
+        if self.shares_work() && self.redo.told_at > 0 && self.redo.told.is_empty() {
             sync_file::end(self.folder.root())?;
         }
         Ok(())

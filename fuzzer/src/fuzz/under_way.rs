@@ -11,7 +11,7 @@ use super::options::FuzzError;
 use super::saved::Job;
 use super::session::Session;
 use super::snapshot::CurrentRun;
-use super::stage::{FuzzStage, set_options};
+use super::stage::{FuzzStage, pass_over, set_options};
 use crate::campaign::RunRole;
 use crate::campaign::state::hook;
 use crate::search::{Origin, Queue};
@@ -201,6 +201,32 @@ impl FuzzStage {
         session.ended(run);
         session.set_seed_run(handed.state, &job);
         self.look_at(handed, job)
+    }
+
+    /// The campaign ends: of those under way that have ended by themselves a failure is kept as unconfirmed. Waits for none; all are begun
+    /// again when the campaign goes on.
+    ///
+    /// # Errors
+    /// I/O, with the path.
+    pub fn pass_over_ended<E: Cluster, EM, Z: Fuzzes<E, EM>>(
+        &mut self,
+        handed: &mut Handed<'_, E, EM, Z>,
+    ) -> Result<(), FuzzError> {
+        let session = &mut self.session;
+        while let Some(at) =
+            (session.under_way.iter()).position(|u| handed.executor.take_ended(u.run.slot))
+        {
+            let UnderWay { run, job } = session.under_way.remove(at);
+            session.ended(run);
+            session.set_seed_run(handed.state, &job);
+            let mut observers = handed.executor.observers_mut();
+            observers.1.0.expect_retest(job.retested);
+            handed.execute(&job.sequence)?;
+            session.waiting.push(job.clone());
+            pass_over(session, handed.executor, handed.state, &job)?;
+            session.commit(handed.state)?;
+        }
+        Ok(())
     }
 
     /// Looks at all that are under way.

@@ -250,15 +250,14 @@ impl Minimiser {
                         self.stage = Stage::Over;
                         continue;
                     }
-                    let wanted = self.finals_wanted();
-                    if self.finals.1 >= wanted {
-                        if self.finals.0 > 0 || !self.step_back() {
+                    let (shown, made) = self.finals;
+                    let spent = self.spent >= self.settings.runs;
+                    if spent || made >= self.finals_wanted() {
+                        // What never showed in its own replays is no result; the step before it has its own, if there are runs left.
+                        let back = made > 0 && shown == 0 && self.step_back();
+                        if spent || !back {
                             self.stage = Stage::Over;
                         }
-                        continue;
-                    }
-                    if self.spent >= self.settings.runs {
-                        self.stage = Stage::Over;
                         continue;
                     }
                     return Some(self.ask("the result"));

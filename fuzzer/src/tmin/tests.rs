@@ -403,6 +403,28 @@ fn a_result_that_does_not_show_again_is_taken_back() {
 }
 
 /// A legal sequence: crashes and reboots of n1..n8, cuts of n8.
+/// Also where a replay of the result takes the runs of two and the bound comes before all of them are made.
+#[test]
+fn what_never_shows_is_taken_back_at_the_bound_too() {
+    let given = [crash(1), reboot(1)];
+    let mut back = 0;
+    for bound in 4..30 {
+        let mut m = Minimiser::new(sequence(&given), wide(), settings(bound));
+        play(&mut m, 1000, &mut |ask| match ask.what.as_str() {
+            "the result" => Outcome {
+                cost: 2,
+                ..passes()
+            },
+            _ if contains(&ask.sequence, &[crash(1)]) => fails(SIG),
+            _ => passes(),
+        });
+        let (k, n) = m.result();
+        assert!(k > 0 || n == 0, "{k} of {n} with {bound} runs");
+        back += usize::from(m.best().candidate.sequence.faults.len() == 2);
+    }
+    assert!(back > 10, "{back}");
+}
+
 fn legal() -> impl Strategy<Value = Vec<Fault>> {
     proptest::collection::vec((0..4u8, 1..8usize), 1..9).prop_map(|draws| {
         let shape = wide();

@@ -86,8 +86,13 @@ impl Journal {
             }
             at += RECORD_HEAD + packed.len();
         }
+        let last = last.unwrap_or(seq);
+        if last < seq {
+            // Of before the checkpoint, and not up to it, as a power cut leaves it: what comes next would not follow it.
+            return Ok((Self::create(path, seq)?, Vec::new()));
+        }
         let count = records.len() as u64;
-        let journal = Self::at(path, last.unwrap_or(seq).max(seq), count, at as u64)?;
+        let journal = Self::at(path, last, count, at as u64)?;
         if at < bytes.len() {
             journal
                 .file
@@ -214,6 +219,26 @@ mod tests {
             let (_, records) = Journal::open::<String>(&path, 4).unwrap();
             assert_eq!(records.len(), want + 1, "cut at {cut}");
             assert_eq!(records[want], "more");
+        }
+    }
+
+    /// A power cut may leave the journal of before a checkpoint, and not all of it.
+    #[test]
+    fn records_that_do_not_lead_up_to_the_checkpoint_are_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        for there in 0..4 {
+            let mut j = Journal::create(&path, 0).unwrap();
+            for n in 0..there {
+                j.append(&n).unwrap();
+            }
+            drop(j);
+            let (mut j, records) = Journal::open::<u64>(&path, 3).unwrap();
+            assert!(records.is_empty());
+            j.append(&7_u64).unwrap();
+            drop(j);
+            let (_, records) = Journal::open::<u64>(&path, 3).unwrap();
+            assert_eq!(records, [7], "{there}");
         }
     }
 

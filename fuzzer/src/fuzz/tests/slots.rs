@@ -1,6 +1,8 @@
 //! Slots side by side on the made-up cluster: one search, whatever `-j` is.
 
 use super::*;
+use crate::campaign::Folder;
+use crate::fuzz::saved::read_back;
 use std::collections::HashSet;
 use warren_model::{HistoryEvent, NotInjected};
 
@@ -266,43 +268,57 @@ fn what_is_asked_for_with_j() {
     }
 }
 
-/// It ended while the replays of another one had the machine for themselves, and then the user wanted no more.
+/// It ended while the replays of another one had the machine for themselves, and then the campaign ended: the user wanted no more, or no more than
+/// that one.
 #[test]
-fn what_a_run_showed_that_nobody_looked_at_before_ctrl_c_is_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let o = with(dir.path(), Slots::Exactly(3), 100);
-    let stop = o.stop.clone();
-    let mut tested = 0;
-    let tweak: Tweak = Box::new(move |_, input, _, product| {
-        tested += u32::from(!input.faults.is_empty());
-        match tested {
-            1 => {
+fn what_a_run_showed_that_nobody_looked_at_before_the_end_is_kept() {
+    for reason in [EndReason::Stopped, EndReason::Bug] {
+        let dir = tempfile::tempdir().unwrap();
+        let o = FuzzOptions {
+            exit_on_bug: reason == EndReason::Bug,
+            ..with(dir.path(), Slots::Exactly(3), 100)
+        };
+        let stop = o.stop.clone();
+        let mut tested = 0;
+        let tweak: Tweak = Box::new(move |_, input, _, product| {
+            tested += u32::from(!input.faults.is_empty());
+            let mut refuse = || {
                 let refused = refuses(&product.trace.nodes[0]);
                 product.observations.push(refused);
+            };
+            match tested {
+                1 => refuse(),
+                3 => product
+                    .observations
+                    .push(warren_model::Observation::Mismatch {
+                        node: "n1".into(),
+                        what: "digest".into(),
+                        detail: "once".into(),
+                    }),
+                // Replays.
+                4 if reason == EndReason::Stopped => {
+                    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+                }
+                4..=6 => refuse(),
+                _ => {}
             }
-            3 => product
-                .observations
-                .push(warren_model::Observation::Mismatch {
-                    node: "n1".into(),
-                    what: "digest".into(),
-                    detail: "once".into(),
-                }),
-            // The first replay.
-            4 => stop.store(true, std::sync::atomic::Ordering::Relaxed),
-            _ => {}
-        }
-    });
-    let (e, judge) = executor(without_bug(), tweak);
-    let end = campaign(o, e, &judge).unwrap();
-    assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
-    let stories: Vec<_> = std::fs::read_dir(end.folder.join("unconfirmed"))
-        .unwrap()
-        .map(|e| std::fs::read_to_string(e.unwrap().path().join("evidence.txt")).unwrap())
-        .collect();
-    assert_eq!(stories.len(), 1, "{stories:?}");
-    assert!(
-        stories[0].contains("seen as Warren was ending"),
-        "{stories:?}"
-    );
-    assert!(stories[0].contains("digest"), "{stories:?}");
+        });
+        let (e, judge) = executor(without_bug(), tweak);
+        let end = campaign(o, e, &judge).unwrap();
+        assert_eq!((end.reason, end.findings), (reason, 1));
+        let stories: Vec<_> = std::fs::read_dir(end.folder.join("unconfirmed"))
+            .unwrap()
+            .map(|e| std::fs::read_to_string(e.unwrap().path().join("evidence.txt")).unwrap())
+            .collect();
+        assert_eq!(stories.len(), 1, "{stories:?}");
+        assert!(
+            stories[0].contains("seen as Warren was ending"),
+            "{stories:?}"
+        );
+        assert!(stories[0].contains("digest"), "{stories:?}");
+        // Both are begun again.
+        let (_, whole) =
+            read_back(&Folder::of(&with(dir.path(), Slots::Auto, 0), 5), |_| {}).unwrap();
+        assert_eq!(whole.now.under_way.len(), 2, "{reason:?}");
+    }
 }

@@ -278,6 +278,46 @@ fn a_finding_is_confirmed_by_one_alone() {
     assert_eq!(of_b.others["a"].findings.len(), 1);
 }
 
+/// Ctrl-C cut its replays short: what more of them may refute is told when they confirm it.
+#[test]
+fn what_may_still_fall_is_told_to_nobody() {
+    for (shows, want) in [(true, 1), (false, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let refuse = |product: &mut warren_model::RunProduct| {
+            let refused = refuses(&product.trace.nodes[0]);
+            product.observations.push(refused);
+        };
+        let a = || again(instance(dir.path(), "a", 6));
+        let told = || {
+            let text = fs::read_to_string(sync_file::path(&dir.path().join("a"))).unwrap();
+            text.matches("\"findings\":[\"").count()
+        };
+        let o = a();
+        let stop = o.stop.clone();
+        let mut tested = 0;
+        let first: Tweak = Box::new(move |_, input, _, product| {
+            tested += u32::from(!input.faults.is_empty());
+            match tested {
+                1 => refuse(product),
+                2 => stop.store(true, std::sync::atomic::Ordering::Relaxed),
+                _ => {}
+            }
+        });
+        let end = fuzz(harmless(), o, first);
+        assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
+        assert_eq!(told(), 0);
+        let mut replayed = 0;
+        let second: Tweak = Box::new(move |_, _, _, product| {
+            replayed += 1;
+            if shows && replayed <= 3 {
+                refuse(product);
+            }
+        });
+        fuzz(harmless(), a(), second);
+        assert_eq!(told(), want, "{shows}");
+    }
+}
+
 #[test]
 fn half_a_copy_hurts_nobody_and_is_heard_later() {
     let dir = tempfile::tempdir().unwrap();
