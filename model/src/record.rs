@@ -49,7 +49,8 @@ pub struct Injected {
     pub event: Option<usize>,
     pub t_reached: u64,
     pub t_done: u64,
-    /// Released before the fault was done (`max_hold`).
+    /// The thread that met the point was held for longer than `max_hold`: it was released before the fault was done, where that could be, or
+    /// after it.
     pub late: bool,
     /// A smaller n was accepted after silence: (asked, accepted).
     pub drift: Option<(u32, u32)>,

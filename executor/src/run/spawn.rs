@@ -67,6 +67,7 @@ impl Cluster<'_> {
         for i in nodes {
             let number = self.nodes[*i].incarnation() + 1;
             self.workload_page.set_node(*i, number, true);
+            self.nodes[*i].page.set_incarnations(number - 1);
         }
         let launched = self
             .slot

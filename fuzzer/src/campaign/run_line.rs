@@ -50,7 +50,7 @@ pub struct RunLine<'a> {
     pub detail: Option<&'a str>,
     /// A smaller n was accepted for one of its faults.
     pub drift: bool,
-    /// A thread was released before one of its faults was done.
+    /// A thread was held for longer than it may for one of its faults.
     pub late: bool,
     pub verdict: Verdict,
     pub void: Option<&'a str>,

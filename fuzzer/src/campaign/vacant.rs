@@ -26,6 +26,9 @@ const WRITTEN: [&str; 14] = [
     "cmdline",
 ];
 
+/// In crashes/ from the beginning.
+const README: &str = "README.txt";
+
 impl Folder {
     /// What shows that an instance's folder holds a campaign, or some of one.
     #[must_use]
@@ -76,9 +79,12 @@ impl Folder {
     /// Whether a campaign has stories of failures or sequences that fail there: it is not given back, however little it tested.
     #[must_use]
     pub fn tells_failures(root: &Path) -> bool {
-        ["crashes", "hangs", "findings", "unconfirmed"]
-            .iter()
-            .any(|f| holds(&root.join(f)))
+        let told = ["crashes", "hangs", "findings", "unconfirmed"];
+        let entries = told.iter().filter_map(|f| fs::read_dir(root.join(f)).ok());
+        entries.flatten().flatten().any(|e| {
+            let name = e.file_name();
+            name != README && !is_temporary(&name.to_string_lossy())
+        })
     }
 
     /// Takes away what a campaign that tested nothing has made, so that its folder can be used again. Files of others stay.
@@ -205,12 +211,16 @@ mod tests {
     #[test]
     fn what_failed_is_a_reason_to_keep_a_folder() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(!Folder::tells_failures(dir.path()));
-        let story = dir.path().join("unconfirmed/000000-1a2b3c4d");
+        let root = dir.path().join("default");
+        assert!(!Folder::tells_failures(&root));
+        fs::create_dir(&root).unwrap();
+        Folder::create(&FuzzOptions::new("canary", dir.path()), 9).unwrap();
+        assert!(root.join("crashes").join(README).exists());
+        let story = root.join("unconfirmed/000000-1a2b3c4d");
         fs::create_dir_all(story.parent().unwrap()).unwrap();
-        assert!(!Folder::tells_failures(dir.path()));
+        assert!(!Folder::tells_failures(&root));
         fs::create_dir(story).unwrap();
-        assert!(Folder::tells_failures(dir.path()));
+        assert!(Folder::tells_failures(&root));
     }
 
     #[test]

@@ -209,7 +209,7 @@ fn resume<E: Drive>(
     if whole.map_size > 0 && whole.map_size as usize != executor.map_size() {
         executor.resize_map(whole.map_size as usize)?;
     }
-    if let Some(said) = session.options.starts.unlike(&whole.starts) {
+    if let Some(said) = session.options.starts.unlike(&whole.now.starts) {
         session.say(said);
     }
     let judge = session.judge_handle();
@@ -254,16 +254,12 @@ where
     loop {
         let stage = &mut stages.0;
         if let Some(reason) = due(&stage.session) {
-            match reason {
-                // What is under way is begun again when the campaign goes on; what has ended may not show again what it showed.
-                EndReason::Bug | EndReason::Hang => stage.pass_over_ended(handed)?,
-                // A finding among what is under way may end the campaign in another way.
-                _ => {
-                    while !stage.session.under_way.is_empty() && stage.session.end.is_none() {
-                        stage.look_at_one(handed)?;
-                    }
-                }
+            // A finding among what is under way may end the campaign in another way.
+            while !stage.session.under_way.is_empty() && stage.session.end.is_none() {
+                stage.look_at_one(handed)?;
             }
+            // What is under way is begun again when the campaign goes on; what has ended may not show again what it showed.
+            stage.pass_over_ended(handed)?;
             return Ok(stage.session.end.unwrap_or(reason));
         }
         let session = &mut stage.session;

@@ -137,6 +137,8 @@ pub struct Now {
     pub warren: Warren,
     /// The other instances that have a share of the common children.
     pub sharing: BTreeSet<String>,
+    /// As this process was asked.
+    pub starts: Starts,
     pub redo: Redo,
 }
 
@@ -186,8 +188,6 @@ pub struct Whole {
     pub fault_wait_ms: u64,
     pub map_size: u64,
     pub edges_fault_free: u64,
-    /// As its last process was asked.
-    pub starts: Starts,
     /// Drawn once.
     pub swarm: Option<Swarm>,
 }
@@ -466,7 +466,6 @@ impl Session {
             fault_wait_ms: super::session::ms(self.limits.fault_wait),
             map_size: self.map_size as u64,
             edges_fault_free: self.edges_fault_free,
-            starts: self.options.starts,
             swarm: self.swarm.clone(),
         })
     }
@@ -498,6 +497,7 @@ impl Session {
                 .cloned()
                 .unwrap_or_default(),
             sharing: self.instances.sharing.clone(),
+            starts: self.options.starts,
             redo: self.redo.clone(),
         }
     }

@@ -62,7 +62,7 @@ pub struct InjectedRates {
     pub longer_full: u64,
     /// Runs injected in full with a smaller n accepted.
     pub drift: u64,
-    /// Runs injected in full with a thread released before the fault was done.
+    /// Runs injected in full with a thread that was held for too long.
     pub late: u64,
     /// Sequences given up after three tries.
     pub uninjectable: u64,

@@ -221,8 +221,11 @@ impl FuzzStage {
             session.set_seed_run(handed.state, &job);
             let mut observers = handed.executor.observers_mut();
             observers.1.0.expect_retest(job.retested);
-            handed.execute(&job.sequence)?;
             session.waiting.push(job.clone());
+            // A run that was none has nothing to tell, and the campaign ends for a better reason.
+            if handed.execute(&job.sequence).is_err() {
+                continue;
+            }
             pass_over(session, handed.executor, handed.state, &job)?;
             session.commit(handed.state)?;
         }

@@ -273,7 +273,7 @@ fn done(i: &Injected) -> String {
         let _ = write!(out, ", drift (occurrence {got} instead of {asked})");
     }
     if i.late {
-        out.push_str(", late (released before it was done)");
+        out.push_str(", late (its thread was held for too long)");
     }
     out
 }

@@ -402,7 +402,6 @@ fn a_result_that_does_not_show_again_is_taken_back() {
     assert_eq!(m.result(), (3, 3));
 }
 
-/// A legal sequence: crashes and reboots of n1..n8, cuts of n8.
 /// Also where a replay of the result takes the runs of two and the bound comes before all of them are made.
 #[test]
 fn what_never_shows_is_taken_back_at_the_bound_too() {
@@ -425,6 +424,7 @@ fn what_never_shows_is_taken_back_at_the_bound_too() {
     assert!(back > 10, "{back}");
 }
 
+/// A legal sequence: crashes and reboots of n1..n8, cuts of n8.
 fn legal() -> impl Strategy<Value = Vec<Fault>> {
     proptest::collection::vec((0..4u8, 1..8usize), 1..9).prop_map(|draws| {
         let shape = wide();

@@ -131,7 +131,7 @@ fn faults(product: &RunProduct) -> Vec<Row> {
             );
         }
         if i.late {
-            text.push_str(" (late: its thread was released before)");
+            text.push_str(" (late: its thread was held for too long)");
         }
         // After the process's own row of the same moment.
         rows.push((i.t_done, 4, text));
