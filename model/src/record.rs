@@ -62,7 +62,7 @@ pub struct Injected {
 pub struct NotInjected {
     /// Index of the first fault that did not happen.
     pub index: usize,
-    /// One of `bound`, `silence`, `node-dead`, `constraint`, `self-exit`, `limit`, `stopped`, `unavailable`, `ended` (the run was over before).
+    /// One of `bound`, `silence`, `node-dead`, `constraint`, `self-exit`, `limit`, `stopped`, `ended` (the run was over before).
     pub reason: String,
     pub detail: String,
     /// Nearest arrivals: occurrences seen of the awaited stack.

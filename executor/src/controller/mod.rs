@@ -137,6 +137,12 @@ impl Controller {
         }
     }
 
+    /// A fault has begun and is not done.
+    #[must_use]
+    pub fn under_way(&self) -> bool {
+        !self.acting.is_empty()
+    }
+
     /// Number of faults done.
     #[must_use]
     pub fn current(&self) -> usize {
@@ -209,7 +215,6 @@ impl Controller {
             }
             Seen::CutInForce => self.complete(&WaitFor::Cut, now, &mut out),
             Seen::CutGone => self.complete(&WaitFor::Uncut, now, &mut out),
-            Seen::Failed { why } => self.failed(why, &mut out),
             Seen::Tick(watch) => self.tick(&watch, now, &mut out),
         }
         out
@@ -291,22 +296,6 @@ impl Controller {
                 out,
             );
         }
-    }
-
-    fn failed(&mut self, why: String, out: &mut Vec<Action>) {
-        let held: Vec<usize> = self
-            .acting
-            .drain(..)
-            .filter(|a| a.executing.is_some())
-            .map(|a| a.index)
-            .collect();
-        for fault in held {
-            out.push(Action::Release {
-                fault,
-                action: Release::GoOn,
-            });
-        }
-        self.skip_rest("unavailable", why, 0, out);
     }
 
     fn skip_rest(&mut self, reason: &str, detail: String, nearest: u32, out: &mut Vec<Action>) {

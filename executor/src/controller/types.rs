@@ -53,8 +53,6 @@ pub enum Seen {
     CutInForce,
     /// No cut is in force any more.
     CutGone,
-    /// An action could not be carried out.
-    Failed { why: String },
     /// Time passed.
     Tick(Watch),
 }

@@ -299,7 +299,13 @@ impl Line for HistoryEvent {}
 impl Line for Observation {}
 
 pub(super) fn lines<T: Line>(path: &Path, name: &str, broken: &mut Vec<String>) -> Vec<T> {
-    let bytes = std::fs::read(path).unwrap_or_default();
+    let bytes = std::fs::read(path).unwrap_or_else(|e| {
+        // A run that ended before its workload wrote has none.
+        if e.kind() != std::io::ErrorKind::NotFound {
+            broken.push(format!("{name}: reading it: {e}"));
+        }
+        Vec::new()
+    });
     let text = String::from_utf8_lossy(&bytes);
     let mut out = Vec::new();
     for (i, line) in text.lines().enumerate() {

@@ -404,6 +404,10 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
     }
 
+    /// Does what the controller asks.
+    ///
+    /// # Errors
+    /// What was asked may have happened in part, or happen later: no record could say truly what this run was, so it ends.
     pub fn carry_out(&mut self, action: Action) -> Result<(), RunError> {
         match action {
             Action::Kill { fault, node } => {
@@ -422,10 +426,8 @@ impl<'r, 'a> Drive<'r, 'a> {
                 );
             }
             Action::CutMachine { node } => {
-                if let Some(i) = self.cluster.index(&node)
-                    && let Err(e) = self.cluster.machine_cut(i, true)
-                {
-                    self.queue.push_back(Seen::Failed { why: e.to_string() });
+                if let Some(i) = self.cluster.index(&node) {
+                    self.cluster.machine_cut(i, true)?;
                 }
             }
             Action::UncutMachine { node } => {
@@ -441,10 +443,10 @@ impl<'r, 'a> Drive<'r, 'a> {
                 self.cluster.spawn_node(i)?;
                 self.queue.push_back(Seen::Spawned { node });
             }
-            Action::Cut { how, way, cut } => match self.cluster.start_cut(how, way, cut) {
-                Ok(_) => self.queue.push_back(Seen::CutInForce),
-                Err(e) => self.queue.push_back(Seen::Failed { why: e.to_string() }),
-            },
+            Action::Cut { how, way, cut } => {
+                self.cluster.start_cut(how, way, cut)?;
+                self.queue.push_back(Seen::CutInForce);
+            }
             Action::Uncut => {
                 self.cluster.end_cut()?;
                 self.queue.push_back(Seen::CutGone);

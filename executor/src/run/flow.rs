@@ -129,8 +129,12 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             return Ok(Went::Ends);
         }
         self.drive.sample_epochs();
-        if self.drive.cluster.options.durable && self.durable()? == Went::Ends {
-            return Ok(Went::Ends);
+        if self.drive.cluster.options.durable {
+            let went = self.durable()?;
+            self.drive.sample_epochs();
+            if went == Went::Ends {
+                return Ok(Went::Ends);
+            }
         }
         self.drive.cluster.workload_page.command(Command::Exit);
         let soon = self.drive.now() + 500 * MS;
@@ -181,11 +185,18 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
 
     /// The longest stall of the phase that ends now.
     pub(super) fn stalls(&mut self) {
-        if let Ok(s) = self.drive.cluster.slot.stalls() {
-            // Both final checks, before and after the restart of all, are of one phase: the longer one is what either was hurt by.
-            let longest = &mut self.product.record.stalls_ms;
-            let longest = longest.entry(self.drive.phase).or_default();
-            *longest = (*longest).max(s.longest_ns / MS);
+        match self.drive.cluster.slot.stalls() {
+            Ok(s) => {
+                // Both final checks, before and after the restart of all, are of one phase: the longer one is what either was hurt by.
+                let longest = &mut self.product.record.stalls_ms;
+                let longest = longest.entry(self.drive.phase).or_default();
+                *longest = (*longest).max(s.longest_ns / MS);
+            }
+            // Without it a checker would take the phase for one without a stall, and the machine's fault for the target's.
+            Err(e) => {
+                let why = format!("whether the machine stood still is not known: {e}");
+                self.drive.void.get_or_insert(why);
+            }
         }
     }
 
@@ -391,6 +402,11 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             self.drive.turn()?;
             std::thread::sleep(Duration::from_millis(1));
         }
+        if self.drive.controller.under_way() {
+            // It would be done in the midst of what is asked after the test.
+            let why = format!("a fault was under way for more than {DYING:?}");
+            self.drive.void.get_or_insert(why);
+        }
         if !sequence.faults.is_empty() {
             self.drive
                 .cluster
@@ -427,7 +443,10 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         for n in &self.drive.cluster.nodes {
             if let Some(p) = &n.process {
                 // A slot that is lost has no living process either.
-                let _ = self.drive.cluster.slot.wait_exit(p, deadline);
+                if let Ok(None) = self.drive.cluster.slot.wait_exit(p, deadline) {
+                    let why = format!("{} did not end after SIGKILL in {DYING:?}", n.name);
+                    self.drive.void.get_or_insert(why);
+                }
             }
         }
         let _ = self.drive.turn();

@@ -213,9 +213,10 @@ impl Runner {
             sequence.start = StartState::Cold;
         }
         let sequence = &sequence;
-        if let Err(why) = slot.kernel_cuts() {
-            refuse_kernel_faults(sequence, &why)?;
-        }
+        let missing = match slot.kernel_cuts() {
+            Ok(()) => None,
+            Err(why) => missing_kernel_cuts(sequence, &why, self.cuts.get())?,
+        };
         let _ = self.cuts.set(slot.kernel_cuts());
         let mut product = RunProduct {
             record: RunRecord {
@@ -229,6 +230,10 @@ impl Runner {
             ..RunProduct::default()
         };
         product.fell_back(fallbacks);
+        if missing.is_some() {
+            product.record.void = missing;
+            return Ok(product);
+        }
         if restored.is_some() {
             product.fell_back(Fallbacks {
                 no_parked: self.not_parked(),
@@ -422,6 +427,20 @@ fn void_if_lost(
     Ok(())
 }
 
+/// A slot in which kernel rules do not work: what that makes of a run there. Where they worked before, the machine is to blame (no memory
+/// for the trial's rule): the run is void, and made again.
+fn missing_kernel_cuts(
+    sequence: &FaultSequence,
+    why: &str,
+    before: Option<&Result<(), String>>,
+) -> Result<Option<String>, RunError> {
+    match (refuse_kernel_faults(sequence, why), before) {
+        (Ok(()), _) => Ok(None),
+        (Err(needed), Some(Ok(()))) => Ok(Some(needed.to_string())),
+        (Err(needed), _) => Err(needed),
+    }
+}
+
 /// A sequence that needs kernel rules where there are none is refused, never changed silently.
 fn refuse_kernel_faults(sequence: &FaultSequence, why: &str) -> Result<(), RunError> {
     for (i, f) in sequence.faults.iter().enumerate() {
@@ -455,6 +474,34 @@ fn ms(since: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Kernel rules that worked a moment ago and do not in this slot are the machine's trouble; where they never did, asking for them is.
+    #[test]
+    fn a_slot_without_the_cuts_of_the_others_is_void() {
+        use warren_model::{At, FaultAt, Who};
+        let mut machine = FaultSequence::empty("canary");
+        machine.faults.push(FaultAt {
+            at: At::AtOnce,
+            fault: Fault::Crash {
+                who: Who::FirstDead,
+                style: CrashStyle::Machine,
+            },
+        });
+        let plain = FaultSequence::empty("canary");
+        let (works, never) = (Ok(()), Err("no nf_tables".to_owned()));
+        let made = |s, before| missing_kernel_cuts(s, "no memory", before);
+        for before in [None, Some(&works), Some(&never)] {
+            assert_eq!(made(&plain, before).unwrap(), None);
+        }
+        let void = made(&machine, Some(&works)).unwrap().unwrap();
+        assert!(void.contains("no memory"), "{void}");
+        for before in [None, Some(&never)] {
+            assert!(matches!(
+                made(&machine, before),
+                Err(RunError::Unavailable { index: 1, .. })
+            ));
+        }
+    }
 
     #[test]
     fn a_slot_that_failed_makes_the_run_void_and_nothing_else_does() {

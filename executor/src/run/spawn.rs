@@ -103,7 +103,7 @@ impl Cluster<'_> {
         self.workload_page.set_node(i, number, true);
         // One that was killed before its agent had begun counted nothing.
         self.nodes[i].page.set_incarnations(number - 1);
-        let process = match self.unpark(i) {
+        let process = match self.unpark(i)? {
             Some(process) => process,
             None => {
                 // It keeps parked JVMs back; one that starts as usual must not take it for its own.
@@ -133,24 +133,27 @@ impl Cluster<'_> {
     }
 
     /// The node's parked JVM, going on. None where there is none or it cannot: that is said once, and costs nothing but time.
-    fn unpark(&mut self, i: usize) -> Option<Process> {
-        let parked = self.parked.as_ref().filter(|p| p.works())?;
+    fn unpark(&mut self, i: usize) -> Result<Option<Process>, RunError> {
+        let Some(parked) = self.parked.as_ref().filter(|p| p.works()) else {
+            return Ok(None);
+        };
         let node = &self.nodes[i];
         // The one before may have been parked too: its number must be free, and so it must have been reaped.
         if let Some(before) = &node.process {
             let until = Instant::now() + GONE;
-            self.slot.wait_exit(before, until).ok().flatten()?;
+            if !matches!(self.slot.wait_exit(before, until), Ok(Some(_))) {
+                return Ok(None);
+            }
         }
-        let restored = parked.go_on(self.slot, i, &node.inside_dir.join(STDOUT));
-        match restored {
+        match parked.go_on(self.slot, i, &node.inside_dir.join(STDOUT))? {
             Ok(process) => {
                 self.unparked += 1;
-                Some(process)
+                Ok(Some(process))
             }
             Err(why) => {
                 let why = format!("that of {} did not go on: {why}", node.name);
                 self.unpark_failed.get_or_insert(why);
-                None
+                Ok(None)
             }
         }
     }

@@ -145,10 +145,12 @@ impl Job<'_> {
             why: e.to_string(),
         })?;
         if !out.status.success() {
-            let text = String::from_utf8_lossy(&out.stdout);
+            // Maven reports to stdout; its launcher, which misses a Java, to stderr.
+            let said = [&out.stdout, &out.stderr].map(|s| String::from_utf8_lossy(s));
+            let said = said.iter().find(|s| !s.trim().is_empty());
             return Err(SetupError::Maven {
                 what: self.what.into(),
-                tail: tail(&text),
+                tail: said.map_or_else(String::new, |s| tail(s)),
             });
         }
         let text =

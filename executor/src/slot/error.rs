@@ -45,6 +45,14 @@ pub enum SlotError {
         /// Its answer.
         why: String,
     },
+    /// What was asked for is there, and nobody can end it or hear of its end.
+    #[error("{doing}: it is there, but cannot be taken hold of: {why}")]
+    Stray {
+        /// What was asked of slot init.
+        doing: String,
+        /// Why it cannot be held.
+        why: String,
+    },
     /// Slot init lives but does not answer.
     #[error(
         "{doing}: slot init gave no answer within {seconds} s; the machine is starved, or the slot is stuck"

@@ -326,7 +326,8 @@ impl Slot {
     /// [`super::CLOCK_IMAGE`]), and writing to `stdout`, as seen inside, instead of the file it had when it was dumped.
     ///
     /// # Errors
-    /// As [`Slot::restore`], but nothing of the tree is left then, and the slot is as good as before.
+    /// As [`Slot::restore`]. Where slot init refused, nothing of the tree is left, and the slot is as good as before. After any other error
+    /// there may be a process that nobody knows.
     pub fn restore_apart(
         &self,
         criu: &[String],
@@ -346,9 +347,12 @@ impl Slot {
         };
         let old = self.shared.lock().forget(process.pid_inside);
         match self.ask(request, &doing, CRIU_PATIENCE) {
-            Ok((Reply::Restored { .. }, _)) => {
-                self.adopt(&process.name, process.pid_inside, process.spawned_ns)
-            }
+            Ok((Reply::Restored { .. }, _)) => self
+                .adopt(&process.name, process.pid_inside, process.spawned_ns)
+                .map_err(|e| SlotError::Stray {
+                    doing: doing(),
+                    why: e.to_string(),
+                }),
             Ok(_) => Err(odd(doing())),
             Err(e) => {
                 self.shared.lock().recall(process.pid_inside, old);

@@ -378,16 +378,18 @@ fn same_clock(launcher: i32) -> Result<i64, String> {
         let place = format!("/proc/{pid}/ns/time");
         fs::read_link(&place).map_err(|e| format!("reading {place}: {e}"))
     };
-    let (theirs, ours) = (of(&launcher.to_string())?, of("self")?);
-    if theirs == ours {
-        return Ok(0);
-    }
+    let clocks = of(&launcher.to_string()).and_then(|theirs| Ok((theirs, of("self")?)));
+    let why = match clocks {
+        Ok((theirs, ours)) if theirs == ours => return Ok(0),
+        Ok((theirs, ours)) => format!(
+            "CRIU gave what it restored a clock of its own ({} beside {})",
+            theirs.display(),
+            ours.display()
+        ),
+        Err(why) => why,
+    };
     end_tree(launcher);
-    Err(format!(
-        "CRIU gave what it restored a clock of its own ({} beside {})",
-        theirs.display(),
-        ours.display()
-    ))
+    Err(why)
 }
 
 fn end_tree(launcher: i32) {

@@ -284,20 +284,6 @@ fn start_faults_come_before_go() {
     assert_eq!(c.not_injected().unwrap().reason, "bound");
 }
 
-#[test]
-fn an_action_that_fails_ends_the_rest_and_holds_nobody() {
-    let mut c = start(vec![at(
-        exact(2, 1),
-        cut(&[Member::Executing], CutHow::Drop, CutWay::Both),
-    )]);
-    c.on(claim(0, 2, 1, 0), 0);
-    let failed = Seen::Failed {
-        why: "no rules".into(),
-    };
-    assert_eq!(c.on(failed, 1), [go_on(0), Action::Finished]);
-    assert_eq!(c.not_injected().unwrap().reason, "unavailable");
-}
-
 /// Its thread lets go by itself: for the others it is done when it holds, and they go on to what follows.
 #[test]
 fn a_stall_is_done_when_its_thread_holds() {

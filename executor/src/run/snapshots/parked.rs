@@ -10,7 +10,7 @@ use super::super::options::{RunError, RunOptions};
 use super::super::{Runner, Start, hot, lock};
 use super::{PAUSE, place_of, sizes};
 use crate::setup::criu::Criu;
-use crate::slot::{AtDump, CLOCK_IMAGE, Launched, Process, Slot, now_ns};
+use crate::slot::{AtDump, CLOCK_IMAGE, Launched, Process, Slot, SlotError, now_ns};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -108,18 +108,29 @@ impl Parked {
     /// The JVM of node `i` goes on in a slot whose folder of images is the keeper's, and writes to `stdout`, as seen inside.
     ///
     /// # Errors
-    /// The reason, for people. Nothing of the JVM is there then.
-    pub fn go_on(&self, slot: &Slot, i: usize, stdout: &Path) -> Result<Process, String> {
+    /// The inner one: the reason, for people; nothing of the JVM is there then. [`RunError::Slot`]: it may be there, so no other may be started.
+    pub fn go_on(
+        &self,
+        slot: &Slot,
+        i: usize,
+        stdout: &Path,
+    ) -> Result<Result<Process, String>, RunError> {
         let one = &self.nodes[i];
         let process = AtDump {
             spawned_ns: slot.now_ns(),
             ..one.process.clone()
         };
-        let restored = super::whole(&one.folder.join("img"), &one.images).and_then(|()| {
-            let (_, images) = inside(&one.folder);
-            let done = slot.restore_apart(&self.criu, one.launcher, &images, &process, stdout);
-            done.map_err(|e| e.to_string())
-        });
+        let restored = match super::whole(&one.folder.join("img"), &one.images) {
+            Err(why) => Err(why),
+            Ok(()) => {
+                let (_, images) = inside(&one.folder);
+                match slot.restore_apart(&self.criu, one.launcher, &images, &process, stdout) {
+                    Ok(process) => Ok(process),
+                    Err(e @ SlotError::Refused { .. }) => Err(e.to_string()),
+                    Err(e) => return Err(RunError::Slot(e.to_string())),
+                }
+            }
+        };
         match &restored {
             Ok(_) => self.failures.store(0, Ordering::Relaxed),
             Err(_) => {
@@ -127,7 +138,7 @@ impl Parked {
                 *lock(&self.failed) = Some(Instant::now());
             }
         }
-        restored
+        Ok(restored)
     }
 
     /// The folder that a slot must be opened with for them to go on there.
