@@ -18,6 +18,9 @@
 use super::{CheckResult, Found};
 use warren_model::{FailureKind, NodeName, Observation, Phase, Rules, RunProduct, Stage};
 
+/// A run that stood still for more than its time divided by this has passed its limit by the machine's fault.
+const STILL_SHARE: u64 = 10;
+
 /// Most characters of a line of evidence that is somebody else's text.
 const LONGEST: usize = 400;
 
@@ -43,7 +46,7 @@ pub(super) fn stage(phase: Phase) -> Stage {
 }
 
 /// A failed answer: a failure, or an unknown when a stall explains it.
-fn failed(
+pub(super) fn failed(
     result: &mut CheckResult,
     product: &RunProduct,
     rules: &Rules,
@@ -297,6 +300,13 @@ pub fn check_hang(product: &RunProduct, rules: &Rules, retest: bool) -> CheckRes
     }
     if !retest {
         result.unknown("hang", "timed out once");
+        return result;
+    }
+    // Of a run that long, half a tick is nothing; where much of it was lost, the limit was passed by the machine's fault.
+    let still: u64 = product.record.stalls_ms.values().sum();
+    if still.saturating_mul(STILL_SHARE) > product.record.times.total {
+        let why = format!("passed its limit twice, but the slot stood still for {still} ms of it");
+        result.unknown("hang", why);
         return result;
     }
     let asked = product.record.workload_error.clone();

@@ -395,11 +395,12 @@ impl<'a> Ops<'a> {
         };
         if !self.torn {
             out.failures = result.failures;
-        } else if !result.failures.is_empty() {
-            out.unknown(
-                checker,
-                "a line of the history is broken; without it this is no evidence",
-            );
+        } else {
+            let why = match result.failures.is_empty() {
+                true => "a part of the history cannot be read; it may have told of a failure",
+                false => "a part of the history cannot be read; without it this is no evidence",
+            };
+            out.unknown(checker, why);
         }
         for key in &self.strange {
             out.unknown(
@@ -532,5 +533,8 @@ mod tests {
             "torn, and an operation of unknown kind"
         );
         assert!(!ops.judged("/a"));
+        // Nor does it acquit.
+        let nothing = ops.settle("x", CheckResult::pass());
+        assert_eq!((nothing.failures.len(), nothing.unknowns.len()), (0, 2));
     }
 }

@@ -7,19 +7,23 @@
 //! - incomplete: the workload could not ask: unknown with its reason, never a pass.
 //!
 //! Why it is right: the workload alone can know these; it writes a leftover only when the limit has passed, so slowness is not
-//! taken for a leak, and what it could not ask it says.
+//! taken for a leak, and what it could not ask it says. A limit that passed while the machine stood still says nothing, as everywhere.
 
+use super::liveness::failed;
 use super::{CheckResult, Found};
-use warren_model::{FailureKind, Observation, Rules, RunProduct, Stage};
+use warren_model::{FailureKind, Observation, Phase, Rules, RunProduct, Stage};
 
 /// Leaks.
 #[must_use]
-pub fn check_leftovers(product: &RunProduct, _: &Rules) -> CheckResult {
+pub fn check_leftovers(product: &RunProduct, rules: &Rules) -> CheckResult {
     let mut result = CheckResult::pass();
     for o in &product.observations {
         if let Observation::Leftover { kind, key, owner } = o {
-            result.fail(
+            failed(
+                &mut result,
                 product,
+                rules,
+                Phase::Final,
                 Found {
                     checker: "leftovers",
                     kind: FailureKind::Liveness,
@@ -95,6 +99,24 @@ mod tests {
         Observation::Incomplete {
             what: "leftovers".into(),
             why: why.into(),
+        }
+    }
+
+    /// What was waited for in vain while the machine stood still may only have been late.
+    #[test]
+    fn a_stall_excuses_a_leftover() {
+        let rules = Rules {
+            tick_ms: 500,
+            ..Rules::default()
+        };
+        for (still, expect) in [(200, (1, 0)), (300, (0, 1))] {
+            let mut product = Build::new().obs(leftover("/e", "0x1")).product;
+            product.record.stalls_ms.insert(Phase::Final, still);
+            assert_eq!(
+                count(&check_leftovers(&product, &rules)),
+                expect,
+                "{still} ms"
+            );
         }
     }
 

@@ -21,21 +21,15 @@ import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.RegionInfo;
 import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.TableState;
-import warren.workload.Node;
-import warren.workload.Observations;
-import warren.workload.Runner;
 
 /**
- * Where regions are: what hbase:meta says, what each server has open, which folders the file system holds. They agree when nothing is
+ * One look at where regions are: what hbase:meta says, what each server has open, which folders the file system holds. They agree when nothing is
  * under way: each region of an enabled table is open on exactly one living server, the one that meta names; each table with a state has a
  * descriptor and a folder and the other way round; each region has a folder and each folder a region; a table's regions have no hole.
  */
 final class HbaseLayout {
-    private final Runner run;
-    private final Observations out;
     private final Connection connection;
     private final Admin admin;
-    private final Node master;
 
     /** Regions of meta by encoded name; with the server that meta names. */
     private final Map<String, RegionInfo> regions = new TreeMap<>();
@@ -44,25 +38,18 @@ final class HbaseLayout {
     /** What disagrees, each as {what, detail}. */
     private final List<String[]> wrong = new ArrayList<>();
 
-    HbaseLayout(Runner run, Observations out, Connection connection, Admin admin, Node master) {
-        this.run = run;
-        this.out = out;
+    HbaseLayout(Connection connection, Admin admin) {
         this.connection = connection;
         this.admin = admin;
-        this.master = master;
     }
 
     /**
-     * Looks at all of it, and tells what disagrees only then: a look that fails on its way is made again and must not tell anything twice.
+     * Looks at all of it.
      *
-     * @throws IOException where somebody could not be asked; nothing was told
+     * @return what disagrees, each as {what, detail}
+     * @throws IOException where somebody could not be asked
      */
-    void observe() throws IOException {
-        look();
-        wrong.forEach(w -> out.mismatch(master, w[0], w[1]));
-    }
-
-    private void look() throws IOException {
+    List<String[]> look() throws IOException {
         for (Result row : MetaTableAccessor.fullScanRegions(connection)) {
             RegionLocations locations = MetaTableAccessor.getRegionLocations(row);
             if (locations == null) {
@@ -86,6 +73,7 @@ final class HbaseLayout {
         chains();
         servers();
         files();
+        return wrong;
     }
 
     private void wrong(String what, String detail) {

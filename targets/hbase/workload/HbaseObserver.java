@@ -77,20 +77,58 @@ final class HbaseObserver {
         }
     }
 
-    /** A server that was started again may answer later than the master knows it. A layout that cannot be looked at is said; the rows are still read. */
+    /**
+     * A look takes its time, and a server may end in the midst of it: what disagrees is told when a second look sees the same, nothing is under
+     * way before and after, and the same servers live. A server that was started again may answer later than the master knows it. A layout that
+     * cannot be looked at is said; the rows are still read.
+     */
     private boolean layout(long limit) {
+        String why = "";
         while (true) {
             try {
-                new HbaseLayout(run, out, connection, admin, master).observe();
-                return true;
-            } catch (IOException e) {
-                if (System.nanoTime() - limit >= 0) {
-                    out.incomplete("replicas", "layout: " + e);
-                    return false;
+                Map<String, String[]> wrong = steadyLook();
+                if (wrong != null && !wrong.isEmpty()) {
+                    LockSupport.parkNanos(POLL_NS);
+                    Map<String, String[]> again = steadyLook();
+                    wrong = again == null ? null : both(wrong, again);
                 }
+                if (wrong != null) {
+                    wrong.values().forEach(w -> out.mismatch(master, w[0], w[1]));
+                    return true;
+                }
+                why = "servers came and went, or something was under way, whenever it was looked at";
+            } catch (IOException e) {
+                why = e.toString();
+            }
+            if (System.nanoTime() - limit >= 0) {
+                out.incomplete("replicas", "layout: " + why);
+                return false;
             }
             LockSupport.parkNanos(POLL_NS);
         }
+    }
+
+    /** @return what disagrees, by its text; null when something was under way before or after the look, or other servers live than before */
+    private Map<String, String[]> steadyLook() throws IOException {
+        TreeSet<ServerName> before = living();
+        if (!underWay().isEmpty()) {
+            return null;
+        }
+        Map<String, String[]> wrong = new TreeMap<>();
+        for (String[] one : new HbaseLayout(connection, admin).look()) {
+            wrong.put(one[0] + ": " + one[1], one);
+        }
+        return underWay().isEmpty() && before.equals(living()) ? wrong : null;
+    }
+
+    private TreeSet<ServerName> living() throws IOException {
+        return new TreeSet<>(admin.getClusterMetrics().getLiveServerMetrics().keySet());
+    }
+
+    private static Map<String, String[]> both(Map<String, String[]> one, Map<String, String[]> other) {
+        Map<String, String[]> both = new TreeMap<>(one);
+        both.keySet().retainAll(other.keySet());
+        return both;
     }
 
     // ---- what is still under way

@@ -46,6 +46,8 @@ public final class HbaseWorkload extends Driver {
     private static final String SERVE = "serve";
     /** Rows begin with a digit; the tables' regions are split between them. */
     private static final byte[][] THREE = {HbaseRows.bytes("3"), HbaseRows.bytes("6")};
+    /** A row in each of these regions. */
+    private static final String[] IN_EACH = {"1-", "4-", "8-"};
     private static final byte[][] TWO = {HbaseRows.bytes("5")};
     private static final int ROWS = 10;
     private static final int STEP_TRIES = 4;
@@ -114,7 +116,7 @@ public final class HbaseWorkload extends Driver {
         for (Client client : runner.clients) {
             traffic.put(client.name, new Traffic());
         }
-        if (!tables.create(one, LIVE, THREE, FAMILY).isOk() || !tables.create(one, SERVE, new byte[0][], FAMILY).isOk()) {
+        if (!tables.create(one, LIVE, THREE, FAMILY).isOk() || !tables.create(one, SERVE, THREE, FAMILY).isOk()) {
             throw new IOException("the tables of the traffic could not be made");
         }
         HbaseSession.of(one).admin(admin -> admin.balancerSwitch(false, true));
@@ -430,14 +432,19 @@ public final class HbaseWorkload extends Driver {
         }
     }
 
-    /** A row is written and read; whoever asks first in a phase does so in a table that is made for it and deleted. */
+    /**
+     * In each region of a table a row is written and read: the regions of one dead server come up together, and only who asks in all of
+     * them sees that they did not. Whoever asks first in a phase does so in a table, too, that is made for it and deleted.
+     */
     @Override
     public void serve(Client client) throws Exception {
         String id;
         synchronized (this) {
             id = "s" + ++served;
         }
-        served(client, id);
+        for (String region : IN_EACH) {
+            served(client, region + id);
+        }
         if (client.name.startsWith("serve-") && client.server() == first()) {
             ownTable(client, "serve-" + id, id);
         }

@@ -1,11 +1,16 @@
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.locks.LockSupport;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hdfs.DFSUtilClient;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.client.BlockReportOptions;
 import org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants.DatanodeReportType;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.ipc.RPC;
 import warren.workload.Node;
 import warren.workload.Observations;
@@ -24,14 +29,19 @@ final class HdfsBlocks {
     private static final int CALL_MS = 3000;
 
     private final Observations out;
+    private final HdfsDisks disks;
     private boolean told;
 
-    HdfsBlocks(Observations out) {
+    HdfsBlocks(Observations out, HdfsDisks disks) {
         this.out = out;
+        this.disks = disks;
     }
 
-    /** What is missing after a while, and still when each DataNode has said anew what it has, is lost. What only that brings back was on a disk all the time. */
-    void judge(Node active, DistributedFileSystem fs) throws IOException {
+    /**
+     * What is missing after a while, and still when each DataNode has said anew what it has, is lost if it is on no disk either. What only a report
+     * brings back, or what lies on a disk and is not told of, was there all the time.
+     */
+    void judge(Node active, DistributedFileSystem fs) throws Exception {
         if (told || noneMissing(fs, MENDED_NS)) {
             return;
         }
@@ -40,9 +50,25 @@ final class HdfsBlocks {
         if (noneMissing(fs, REPORTED_NS)) {
             out.refused(active, "no missing block before its DataNode reports in full", counts + ", until all DataNodes were asked for full reports");
         } else {
-            out.mismatch(active, "blocks are missing", counts);
+            String lost = disks.lost(missing(fs));
+            if (lost != null) {
+                out.mismatch(active, "blocks are missing", counts + ", " + lost + " on no disk");
+            } else {
+                out.refused(active, "no missing block that lies on a disk", counts);
+            }
         }
         told = true;
+    }
+
+    /** The blocks of the files that have a missing one, as the NameNode lists them (the first hundred). */
+    private static List<LocatedBlock> missing(DistributedFileSystem fs) throws IOException {
+        List<LocatedBlock> blocks = new ArrayList<>();
+        RemoteIterator<Path> files = fs.listCorruptFileBlocks(new Path("/"));
+        while (files.hasNext()) {
+            String path = files.next().toUri().getPath();
+            blocks.addAll(fs.getClient().getLocatedBlocks(path, 0, Long.MAX_VALUE).getLocatedBlocks());
+        }
+        return blocks;
     }
 
     private static boolean noneMissing(DistributedFileSystem fs, long patience) throws IOException {

@@ -35,7 +35,10 @@ import warren.workload.Runner;
  * whether failovers can be made and are of use ({@link HdfsFailover}). One object per round.
  */
 final class HdfsObserver {
-    private static final long LEASE_NS = 15_000_000_000L;
+    /** A NameNode asks for a lost recovery of a block again when the last try is 30 heartbeats old (PendingRecoveryBlocks), and not before. */
+    private static final long LEASE_NS = (30 * Runner.number("heartbeat_s", 1) + 10) * 1_000_000_000L;
+    /** So long a NameNode that follows the active one may take to read what that has written. */
+    private static final long FOLLOW_NS = Runner.number("serve_ms", 30_000) * 1_000_000L;
     private static final long ROUNDS_NS = 12_000_000_000L;
     /** For one more try of what cannot be read. */
     private static final long AGAIN_NS = 3_000_000_000L;
@@ -54,6 +57,9 @@ final class HdfsObserver {
     private final HdfsBlocks blocks;
     private final Map<Node, DistributedFileSystem> systems = new LinkedHashMap<>();
     private Node active;
+    /** A NameNode that had not read the active one's edits up to `end` when it was last asked; null = none. */
+    private Node behind;
+    private long end;
     private boolean unreadableTold;
 
     /** @param durable whether all nodes have just been started again: failovers are asked for then, so that no other run's coverage has them */
@@ -63,7 +69,7 @@ final class HdfsObserver {
         this.workload = workload;
         this.durable = durable;
         disks = new HdfsDisks(run, out);
-        blocks = new HdfsBlocks(out);
+        blocks = new HdfsBlocks(out, disks);
     }
 
     boolean observe() throws Exception {
@@ -248,19 +254,45 @@ final class HdfsObserver {
             LockSupport.parkNanos(POLL_NS);
             Condition.await(10, () -> findActive());
         } while (!unreadableTold && System.nanoTime() - limit < 0);
+        follows();
         out.incomplete("replicas", why);
         out.incomplete("digests", why);
         return false;
     }
 
+    /** A healed NameNode that never reads what the active one has written could not take over: it does not serve as what it is there for. */
+    private void follows() throws Exception {
+        if (behind == null || behind == active || !behind.alive()) {
+            return;
+        }
+        long limit = System.nanoTime() + FOLLOW_NS;
+        String seen = "";
+        while (System.nanoTime() - limit < 0) {
+            try {
+                long applied = applied(behind);
+                if (applied >= end) {
+                    return;
+                }
+                seen = "has applied " + applied + " of " + end;
+            } catch (IOException e) {
+                seen = e.toString();
+            }
+            LockSupport.parkNanos(POLL_NS);
+        }
+        out.refused(behind, "following the active NameNode", seen);
+    }
+
     /** @return null when it was told, else why it could not be */
     private String attempt() throws Exception {
-        long end = systems.get(active).rollEdits() - 1;
+        behind = null;
+        end = systems.get(active).rollEdits() - 1;
         Map<Node, HdfsTree> trees = new LinkedHashMap<>();
         trees.put(active, new HdfsTree(systems.get(active)));
         for (Node node : systems.keySet()) {
             if (node != active) {
+                behind = node;
                 Condition.await(4, () -> applied(node) >= end);
+                behind = null;
                 trees.put(node, new HdfsTree(systems.get(node)));
             }
         }

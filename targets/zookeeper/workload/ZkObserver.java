@@ -18,7 +18,8 @@ import warren.workload.Sockets;
 
 /**
  * What can be seen of a healed ensemble: leftover ephemerals, the whole tree of every server between two `srvr` rounds with one
- * and the same zxid, its digest, who leads in which epoch. One object per round; makes no operation of the history.
+ * and the same zxid, its digest, who leads in which epoch. One object per round; the only operations of the history that it makes are
+ * reads behind a sync.
  */
 final class ZkObserver {
     private static final Pattern ZXID = Pattern.compile("Zxid: 0x([0-9a-f]+)");
@@ -27,6 +28,8 @@ final class ZkObserver {
     private static final int WORD_MS = 2000;
     private static final long ROUNDS_NS = 8_000_000_000L;
     private static final long POLL_NS = 20_000_000L;
+    /** What the fixed steps change, and what all clients change. */
+    private static final String[] FRESH = {"/bug", "/delete", "/eph", "/shared"};
 
     private final Runner run;
     private final Observations out;
@@ -65,6 +68,7 @@ final class ZkObserver {
         }
         try {
             awaitEphemerals();
+            fresh();
             return compare();
         } finally {
             for (Client client : clients.values()) {
@@ -103,6 +107,16 @@ final class ZkObserver {
                 return;
             }
             LockSupport.parkNanos(POLL_NS);
+        }
+    }
+
+    /** Read at each server behind a sync: nothing of this is legally stale by now (the check `sync`). */
+    private void fresh() {
+        for (Client client : clients.values()) {
+            ZkWorkload.sync(client);
+            for (String path : FRESH) {
+                ZkWorkload.read(client, path);
+            }
         }
     }
 

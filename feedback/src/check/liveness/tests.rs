@@ -26,6 +26,11 @@ fn asked(seen: &[Observation]) -> RunProduct {
     seen.iter().cloned().fold(b, Build::obs).product
 }
 
+fn long(mut p: RunProduct) -> RunProduct {
+    p.record.times.total = 40_000;
+    p
+}
+
 fn stall(mut p: RunProduct, phase: Phase, ms: u64) -> RunProduct {
     p.record.stalls_ms.insert(phase, ms);
     p
@@ -216,6 +221,17 @@ fn the_run_as_a_whole() {
             stall(with(None, None, true), Phase::Test, 400),
             true,
             (0, 1),
+        ),
+        // Stalls elsewhere excuse a hang when they are a good part of its time.
+        (
+            stall(long(with(None, None, true)), Phase::Final, 5_000),
+            true,
+            (0, 1),
+        ),
+        (
+            stall(long(with(None, None, true)), Phase::Final, 3_000),
+            true,
+            (1, 0),
         ),
         (with(Some("no leader"), None, false), false, (1, 0)),
         (with(None, None, true), true, (1, 0)),

@@ -2,6 +2,7 @@ package warren.workload;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
 
 /**
@@ -12,7 +13,6 @@ final class Liveness {
     /** So soon Warren starts a node that has ended by itself when all is healed. */
     private static final long STARTED_NS = 2_000_000_000L;
     private static final long RETRY_NS = 10_000_000L;
-    private static final String PROGRESS = "progress-";
 
     private final Runner run;
     private final long serveNs;
@@ -23,31 +23,88 @@ final class Liveness {
         serveNs = serveMs * 1_000_000L;
     }
 
+    private interface Question {
+        /** @return null or the last failure */
+        String ask();
+    }
+
+    private interface Answer {
+        void tell(String failure);
+    }
+
+    /**
+     * A question in a thread of its own. It is answered once, by whoever comes first: its thread, or {@link #await}, which has waited for it
+     * long enough. What an operation that is under way still brings is no answer then: the next thing that Warren does may be what serves it.
+     */
+    private final class Asked {
+        private final Client client;
+        private final Answer answer;
+        private final AtomicBoolean answered = new AtomicBoolean();
+        private final Thread thread;
+
+        Asked(String name, String what, Client client, Question question, Answer answer) {
+            this.client = client;
+            this.answer = answer;
+            thread = Runner.start(name, () -> {
+                try {
+                    answer(question.ask());
+                } catch (Throwable t) {
+                    // An error in a library: nobody was asked.
+                    if (answered.compareAndSet(false, true)) {
+                        run.observations.incomplete(what, name + ": " + t);
+                    }
+                }
+            });
+        }
+
+        private void answer(String failure) {
+            if (answered.compareAndSet(false, true)) {
+                answer.tell(failure);
+            }
+        }
+    }
+
+    /** Waits until all have answered, or until the limit, and answers for those that have not. */
+    private static void await(List<Asked> all, long limit) throws InterruptedException {
+        List<Thread> threads = new ArrayList<>();
+        for (Asked asked : all) {
+            threads.add(asked.thread);
+        }
+        Runner.join(threads, limit);
+        for (Asked asked : all) {
+            if (asked.thread.isAlive()) {
+                asked.answer("its thread did not come back");
+            }
+        }
+    }
+
     /** A new session at each living node writes and reads. @param started nodes that end by themselves are started again meanwhile */
     void nodes(final String phase, final boolean started) throws InterruptedException {
         final long began = System.nanoTime();
-        List<Thread> threads = new ArrayList<>();
+        List<Asked> all = new ArrayList<>();
         for (final Node node : run.alive()) {
             if (!run.driver.serves(node)) {
                 continue;
             }
             final Client client = run.extra("serve-" + phase + "-" + node.name);
-            threads.add(Runner.start(client.name, () -> {
-                String failure = ask(began, node, started, () -> {
+            all.add(new Asked(client.name, "serve", client, () -> {
+                String failure = until(began, node, started, () -> {
                     client.open(node, run.operationMs);
                     run.driver.serve(client);
                 });
                 client.close();
+                return failure;
+            }, failure -> {
                 // A node that has died meanwhile is asked nothing; whether it may die is another check's question.
                 if (failure == null || node.alive()) {
                     run.observations.serve(phase, node.name, failure == null, Runner.since(began), failure);
                 }
             }));
         }
-        Runner.join(threads, limit(began, started));
-        for (Thread thread : threads) {
-            if (thread.isAlive()) {
-                run.observations.incomplete("serve", thread.getName() + " did not come back");
+        await(all, limit(began, started));
+        for (Asked asked : all) {
+            if (asked.thread.isAlive()) {
+                asked.client.cut();
             }
         }
     }
@@ -55,35 +112,26 @@ final class Liveness {
     /** The clients of the test go on, each wherever it is let in; nodes that end by themselves are started again meanwhile. */
     void clients(final String phase) throws InterruptedException {
         final long began = System.nanoTime();
-        List<Thread> threads = new ArrayList<>();
+        List<Asked> all = new ArrayList<>();
         for (final Client client : run.clients) {
             if (run.leftBehind(client)) {
                 run.observations.progress(phase, client.name, false, 0, "its thread still waits in an operation");
                 continue;
             }
-            threads.add(Runner.start(PROGRESS + client.name, () -> {
-                String failure = ask(began, null, true, () -> {
-                    client.session(run.operationMs);
-                    run.driver.serve(client);
-                });
-                run.observations.progress(phase, client.name, failure == null, Runner.since(began), failure);
-            }));
+            all.add(new Asked("progress-" + client.name, "progress", client, () -> until(began, null, true, () -> {
+                client.session(run.operationMs);
+                run.driver.serve(client);
+            }), failure -> run.observations.progress(phase, client.name, failure == null, Runner.since(began), failure)));
         }
         // Each of the two times it asks may end with an operation that began in time.
-        Runner.join(threads, limit(began, true) + 2 * run.operationMs * 1_000_000L);
-        for (Thread thread : threads) {
-            if (thread.isAlive()) {
-                String client = thread.getName().substring(PROGRESS.length());
-                run.observations.progress(phase, client, false, Runner.since(began), "its thread did not come back");
-            }
-        }
+        await(all, limit(began, true) + 2 * run.operationMs * 1_000_000L);
     }
 
     /**
      * Asks until it is served or its time is up; once more, with as long, where a node (this one, or any where none is named) was started meanwhile:
      * it has as long as those that were not. @return null or the last failure
      */
-    private String ask(long began, Node about, boolean started, Runner.Step step) {
+    private String until(long began, Node about, boolean started, Runner.Step step) {
         long starts = starts(about);
         String failure = Runner.until(began + serveNs, about, step);
         if (failure != null && started && startedSince(starts, about)) {

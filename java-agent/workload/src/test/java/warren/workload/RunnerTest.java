@@ -224,9 +224,9 @@ class RunnerTest {
             driver.deaf = true;
             command(WorkloadPage.HEALED);
             List<String> stuck = lines("observations.jsonl", "its thread did not come back");
-            assertEquals(2, stuck.size());
-            assertTrue(stuck.get(0).contains("\"client\":\"client-1\",\"ok\":false"), stuck.get(0));
-            assertEquals(1, lines("observations.jsonl", "\"what\":\"serve\",\"why\":\"serve-healed-n1 did not come back").size());
+            assertEquals(3, stuck.size(), "a node and two clients");
+            assertTrue(stuck.get(0).contains("\"obs\":\"serve\",\"phase\":\"healed\",\"node\":\"n1\",\"ok\":false"), stuck.get(0));
+            assertTrue(stuck.get(1).contains("\"client\":\"client-1\",\"ok\":false"), stuck.get(1));
             driver.deaf = false;
             command(WorkloadPage.EXIT);
         } finally {
