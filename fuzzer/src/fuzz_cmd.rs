@@ -90,9 +90,8 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     drop(ui);
     let kept = match &ended {
         _ if resume => true,
-        Ok(end) => {
-            end.reason != EndReason::Stopped || end.sequences > 0 || Folder::tells_failures(&root)
-        }
+        _ if Folder::tells_failures(&root) => true,
+        Ok(end) => end.reason != EndReason::Stopped || end.sequences > 0,
         // A folder that another campaign has is not ours to clear.
         Err(FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_)) => true,
         Err(_) => root.join("fuzzer_stats").exists(),

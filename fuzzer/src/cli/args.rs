@@ -16,7 +16,8 @@ use std::path::PathBuf;
     name = "warren",
     version,
     about = "A coverage-guided fuzzer whose inputs are faults: crashes, reboots and partitions of a real cluster",
-    after_help = "Exit codes: 0 end, 1 set-up failed, 2 usage, 70 hang, 77 bug, 130 second Ctrl-C.\n\
+    after_help = "Exit codes: 0 end, 1 set-up failed or the verb's own no (seed check, tmin, doctor), 2 usage, 70 hang, 77 bug,\n\
+                  130 second Ctrl-C.\n\
                   Ctrl-C once ends gracefully, twice at once. NO_COLOR takes the colours away."
 )]
 pub struct Cli {
@@ -78,7 +79,7 @@ pub struct SetupArgs {
     /// Start runs from snapshots of the live cluster (CRIU; level 1): auto where that works, off, or require
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub snapshot: UseSnapshots,
-    /// In runs from snapshots, start nodes again from nothing and not from JVMs parked before their first line
+    /// Start nodes from nothing, never from JVMs that were dumped before their first line
     #[arg(long)]
     pub no_parked: bool,
     /// Instrument classes that match, instead of target.toml's `include` (repeatable)
@@ -110,7 +111,7 @@ pub struct RunArgs {
     /// Seed of the workload's choices
     #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Limit of one run (default: 60000, or five times what the target may take to serve again)
+    /// Limit of one run (default: 60000 or five times `serve_ms` of the target, and its `steps_ms` on top: docs/target-toml.md)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
 }
@@ -358,7 +359,7 @@ pub struct CompareArgs {
     /// Parts of strategy warren: it is compared once less each of them (warren-PART)
     #[arg(long, value_name = "X,Y,...", value_delimiter = ',')]
     pub ablate: Vec<String>,
-    /// Budget of a campaign: sequences tested
+    /// Budget of a campaign: sequences tested (`-E` of fuzz)
     #[arg(
         long,
         value_name = "N",

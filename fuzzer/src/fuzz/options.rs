@@ -173,7 +173,7 @@ pub struct FuzzOptions {
     pub max_faults: usize,
     /// `-s`; none = drawn from the clock and written to fuzzer_stats.
     pub seed: Option<u64>,
-    /// `-t`: limit of one run; none = max(20 s, 5 x the median fault-free run).
+    /// `-t`: limit of one run; none = five times the median fault-free run, at least 20 s and `least_limits`.
     pub run_limit: Option<Duration>,
     /// What that limit must be at least, unless `-t` says otherwise: twice what the target may take to serve again. And the wait for one fault: where sessions
     /// last longer than it would be, until one that a death has ended is over.

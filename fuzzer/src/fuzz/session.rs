@@ -529,6 +529,8 @@ impl Session {
             s.coverage_fault_free = self.edges_fault_free;
             s.stability = self.learnt.stability();
             s.findings = self.bugs();
+            s.imported = c.imported;
+            s.others = self.instances.others.len() as u64;
             s.known.clone_from(&self.known);
             s.kept_findings.clone_from(&self.findings);
             s.failing_runs = c.failing;

@@ -117,8 +117,9 @@ pub struct Snapshot {
     pub pending: u64,
     /// Classes not yet exhausted.
     pub classes: u64,
-    pub cycles: u64,
-    pub cycles_without_finds: u64,
+    /// Kept runs of other instances taken in, and the instances heard so far (`-M`, `-S`).
+    pub imported: u64,
+    pub others: u64,
     /// Slots set by any run / map size / slots of the fault-free runs.
     pub coverage: u64,
     pub map_size: u64,
@@ -218,6 +219,13 @@ impl Snapshot {
     pub fn foremost(&self) -> &CurrentRun {
         let mut all = std::iter::once(&self.current).chain(&self.beside);
         all.find(|c| c.is_replay()).unwrap_or(&self.current)
+    }
+
+    /// How many of the known bugs are of such a kind (`safety`, `liveness`, `hang`).
+    #[must_use]
+    pub fn known_of(&self, kind: fn(&str) -> bool) -> u64 {
+        let of = |f: &&KeptFinding| self.known.contains_key(&f.number) && kind(&f.kind);
+        self.kept_findings.iter().filter(of).count() as u64
     }
 
     /// What is shown of the run of a slot.

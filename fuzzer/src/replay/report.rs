@@ -1,7 +1,7 @@
 //! What `warren replay` prints of a run, and what all runs together mean for the exit code. Pure: values in, text out.
 
 use crate::cli::exit::Exit;
-use crate::ui::clip;
+use crate::ui::{clip, printable};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use warren_model::{
@@ -239,7 +239,8 @@ pub fn run_text(head: &str, outcome: Outcome, p: &RunProduct, j: &Judgement) -> 
     for w in &r.warnings {
         let _ = writeln!(out, "  warning: {w}");
     }
-    out
+    // Evidence has log lines of the target in it.
+    printable(&out)
 }
 
 fn times(t: &PhaseTimes) -> String {

@@ -3,10 +3,15 @@
 
 use super::read::Finding;
 use super::text::shortened;
+use crate::campaign::folder::{DURABLE, shell_line};
 use std::fmt::Write;
+use std::path::Path;
 
 /// Characters of a section; an issue on the usual hosts ends at 65,536.
 const SECTION: usize = 14_000;
+
+/// The flag of a dictionary of one's own.
+const DICTIONARY: &str = "-x";
 
 /// The report.
 #[must_use]
@@ -72,6 +77,13 @@ pub fn markdown(f: &Finding) -> String {
     );
     fence(&mut out, "toml", sequence);
     fence(&mut out, "sh", &command(f, name));
+    if let Some(dictionary) = dictionary(f) {
+        let _ = writeln!(
+            out,
+            "\n{} is a dictionary of one's own: attach it, the command needs it.",
+            code(&dictionary)
+        );
+    }
     if !f.patterns.is_empty() {
         folded(
             &mut out,
@@ -82,7 +94,7 @@ pub fn markdown(f: &Finding) -> String {
     out
 }
 
-/// The replay command without what is this machine's.
+/// The replay command without what is this machine's; a dictionary by its name alone.
 fn command(f: &Finding, name: &str) -> String {
     let mut words: Vec<String> = vec!["warren".into(), "replay".into(), name.into()];
     if let Some(s) = &f.sheet {
@@ -90,14 +102,27 @@ fn command(f: &Finding, name: &str) -> String {
         while let Some(flag) = flags.next() {
             if ["--targets", "--java", "--level"].contains(&flag.as_str()) {
                 flags.next();
+            } else if flag == DICTIONARY {
+                flags.next();
+                words.push(flag.clone());
+                words.extend(dictionary(f));
             } else {
                 words.push(flag.clone());
             }
         }
+        words.extend(f.durable.then(|| DURABLE.to_owned()));
         words.extend(["-s".into(), s.found.campaign_seed.to_string()]);
     }
     words.extend(["-n".into(), "5".into()]);
-    crate::campaign::folder::shell_line(&words)
+    shell_line(&words)
+}
+
+/// The file name of the dictionary that the campaign was given.
+fn dictionary(f: &Finding) -> Option<String> {
+    let flags = &f.sheet.as_ref()?.found.environment.flags;
+    let at = flags.iter().position(|flag| flag == DICTIONARY)?;
+    let name = Path::new(flags.get(at + 1)?).file_name()?;
+    Some(name.to_string_lossy().into_owned())
 }
 
 fn first_evidence(f: &Finding) -> String {
@@ -239,8 +264,27 @@ mod tests {
             around: "x".repeat(40_000),
             sequence: ("matched.toml".into(), "version = 1\n".into()),
             patterns: "# p\n".into(),
+            durable: false,
             files: vec![],
         }
+    }
+
+    /// What the failure needs to show again stands in the command, and nothing of this machine.
+    #[test]
+    fn the_command_has_the_restart_and_the_dictionary() {
+        let mut f = finding();
+        f.durable = true;
+        if let Some(s) = &mut f.sheet {
+            s.found.environment.flags =
+                ["-x", "/home/someone/my.dict", "--java", "/home/someone/j"]
+                    .map(str::to_owned)
+                    .to_vec();
+        }
+        let text = markdown(&f);
+        let command = "warren replay matched.toml -x my.dict --durable -s 9 -n 5";
+        assert!(text.contains(command), "{text}");
+        assert!(text.contains("`my.dict` is a dictionary"), "{text}");
+        assert!(!text.contains("/home/someone"), "{text}");
     }
 
     #[test]

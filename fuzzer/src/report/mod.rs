@@ -6,6 +6,7 @@ mod markdown;
 mod read;
 mod text;
 
+use crate::campaign::folder::UNCONFIRMED;
 use crate::cli::args::ReportArgs;
 use crate::cli::exit::{CliError, Exit};
 use read::Finding;
@@ -38,6 +39,10 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         out = format!("no findings in {}\n", args.dir.display());
     }
     print!("{out}");
+    // Not part of what is printed: that may go into an issue.
+    if let Some(stories) = unconfirmed(&args.dir) {
+        eprintln!("{stories}");
+    }
     if broken.is_empty() {
         Ok(Exit::End)
     } else {
@@ -79,6 +84,24 @@ fn findings(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
     }
 }
 
+/// Where the stories of failures lie that did not show again; none where there are none.
+fn unconfirmed(dir: &Path) -> Option<String> {
+    let places = std::iter::once(dir.to_owned()).chain(folders(dir).ok()?);
+    let told = places.filter_map(|place| {
+        let stories = place.join(UNCONFIRMED);
+        let n = folders(&stories).ok()?.len();
+        (n > 0).then(|| {
+            let other = if n == 1 { "failure" } else { "failures" };
+            format!(
+                "warren: {n} {other} that did not show again: {}",
+                stories.display()
+            )
+        })
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join("\n"))
+}
+
 /// Folders in a folder, in order of their names.
 fn folders(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut out: Vec<PathBuf> = std::fs::read_dir(dir)?
@@ -116,6 +139,12 @@ mod tests {
         assert_eq!(of("out").unwrap(), [a, b, c]);
         std::fs::create_dir_all(dir.path().join("quiet/default/findings")).unwrap();
         assert!(of("quiet").unwrap().is_empty());
+        assert_eq!(unconfirmed(&dir.path().join("quiet")), None);
+        let story = dir.path().join("quiet/default/unconfirmed/000007-1f2e3d4c");
+        std::fs::create_dir_all(story).unwrap();
+        let told = unconfirmed(&dir.path().join("quiet")).unwrap();
+        assert!(told.starts_with("warren: 1 failure that did not"), "{told}");
+        assert!(told.ends_with("quiet/default/unconfirmed"), "{told}");
         for bad in ["out/default/findings/half", "nothing"] {
             let e = of(bad).unwrap_err();
             assert_eq!(e.exit, Exit::Usage);

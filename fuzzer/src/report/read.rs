@@ -16,6 +16,8 @@ pub struct Finding {
     /// (name, text) of the sequence to run again.
     pub sequence: (String, String),
     pub patterns: String,
+    /// The failure may need the restart of all nodes to show again, as in reproduce.sh.
+    pub durable: bool,
     /// Everything in the folder, relative.
     pub files: Vec<String>,
 }
@@ -59,6 +61,11 @@ impl Finding {
             ("sequence.toml".to_owned(), optional("sequence.toml"))
         };
         let timeline = optional("timeline.txt");
+        let durable = sheet.as_ref().is_some_and(|s| {
+            // A folder without its record, or with one of another form, tells by the failure's stage.
+            let record = serde_json::from_str(&optional("record.json")).unwrap_or_default();
+            s.needs_restart(&record)
+        });
         Ok(Finding {
             folder: folder.to_owned(),
             sheet,
@@ -67,6 +74,7 @@ impl Finding {
             around: optional("around-faults.txt"),
             sequence,
             patterns: optional("patterns.toml"),
+            durable,
             files: files(folder),
         })
     }

@@ -6,7 +6,7 @@ use super::look::{Palette, Part, field, render, styled};
 use crate::fuzz::{CurrentRun, FindLine, NodeState, Snapshot};
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Instant;
 
@@ -107,14 +107,7 @@ fn message(s: &Snapshot) -> Option<String> {
 }
 
 fn note(text: &str, room: usize, p: Palette) -> Line<'static> {
-    styled(
-        p,
-        LABEL,
-        "note",
-        clip(text, room),
-        p.fg(ratatui::style::Color::Yellow)
-            .add_modifier(Modifier::BOLD),
-    )
+    styled(p, LABEL, "note", clip(text, room), p.note())
 }
 
 /// Role of a node that lives, state of one that does not; both where they matter.
@@ -126,33 +119,43 @@ fn node_word(n: &NodeState) -> String {
     }
 }
 
+/// The same in fewer letters.
+fn short_word(n: &NodeState) -> String {
+    let word = node_word(n);
+    word.replace("follower", "foll")
+        .replace("starting", "start")
+}
+
+/// Of a node that lives as usual nothing.
+fn word_of_trouble(n: &NodeState) -> String {
+    match n.state.as_str() {
+        "alive" => String::new(),
+        _ => short_word(n),
+    }
+}
+
 fn node_line(nodes: &[NodeState], room: usize, p: Palette) -> Line<'static> {
     let mut spans = vec![Span::styled(format!("{:>LABEL$} : ", "nodes"), p.label())];
-    let words = |full: bool| -> Vec<String> {
-        let word = |n: &NodeState| {
-            let word = node_word(n);
-            // Five followers do not fit 66 columns: fewer letters, never fewer nodes.
-            if full {
-                word
-            } else {
-                word.replace("follower", "foll")
-                    .replace("starting", "start")
-            }
+    // Eleven nodes do not fit 66 columns: fewer letters, and at last those that live by their names alone, behind the others.
+    let mut nodes: Vec<&NodeState> = nodes.iter().collect();
+    let texts = |nodes: &[&NodeState], word: fn(&NodeState) -> String| -> Vec<String> {
+        let text = |n: &&NodeState| match word(n) {
+            word if word.is_empty() => n.name.clone(),
+            word => format!("{}:{word}", n.name),
         };
-        nodes
-            .iter()
-            .map(|n| format!("{}:{}", n.name, word(n)))
-            .collect()
+        nodes.iter().map(text).collect()
     };
-    let length = |w: &[String]| w.iter().map(|t| t.chars().count() + 1).sum::<usize>();
-    let full = words(true);
-    let texts = if length(&full) <= room + 1 {
-        full
-    } else {
-        words(false)
-    };
+    let fits = |w: &[String]| w.iter().map(|t| t.chars().count() + 1).sum::<usize>() <= room + 1;
+    let mut shown = texts(&nodes, node_word);
+    if !fits(&shown) {
+        shown = texts(&nodes, short_word);
+    }
+    if !fits(&shown) {
+        nodes.sort_by_key(|n| n.state == "alive");
+        shown = texts(&nodes, word_of_trouble);
+    }
     let mut used = 0;
-    for (n, text) in nodes.iter().zip(texts) {
+    for (n, text) in nodes.into_iter().zip(shown) {
         used += text.chars().count() + 1;
         if used > room + 1 {
             spans.push(Span::raw("~"));
@@ -267,7 +270,9 @@ fn fault_lines(s: &Snapshot, room: usize, p: Palette) -> Vec<Line<'static>> {
 
 fn sequence_table(s: &Snapshot, width: usize, p: Palette) -> Vec<Line<'static>> {
     let room = width.saturating_sub(LABEL + 3);
-    let mut lines = if s.current.faults.is_empty() {
+    // First: what has no room is cut off at the end.
+    let mut lines: Vec<_> = message(s).map(|m| note(&m, room, p)).into_iter().collect();
+    lines.extend(if s.current.faults.is_empty() {
         // Learning has none; of a replay only the kinds are told.
         let kinds = match s.current.kinds.as_str() {
             "" => "no faults",
@@ -276,7 +281,7 @@ fn sequence_table(s: &Snapshot, width: usize, p: Palette) -> Vec<Line<'static>> 
         vec![field(p, LABEL, "sequence", clip(kinds, room))]
     } else {
         fault_lines(s, room, p)
-    };
+    });
     let parent = s.current.seed_run.map_or_else(
         || "none".to_owned(),
         |id| format!("id:{id:06} (page 3 shows the tree)"),
@@ -302,7 +307,6 @@ fn sequence_table(s: &Snapshot, width: usize, p: Palette) -> Vec<Line<'static>> 
         ));
     }
     lines.extend(beside_lines(s, room, p));
-    lines.extend(message(s).map(|m| note(&m, room, p)));
     lines
 }
 

@@ -78,6 +78,14 @@ pub fn one_line(text: &str) -> String {
         .collect()
 }
 
+/// The same for text of several lines, which stay.
+pub fn printable(text: &str) -> String {
+    text.split('\n')
+        .map(one_line)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 /// At most `width` characters, the last one `~` when something was cut off.
 pub fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

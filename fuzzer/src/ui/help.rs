@@ -13,8 +13,8 @@ arrows         findings: choose; queue: move; logs: node, scroll
 PgUp/PgDn      scroll (findings: the evidence); Home, End: first, newest
 p              pause before the next run; p again goes on. A pause is no run
                time; the run that is going on is not held up
-n              give up the run that is going on: it counts nowhere, its
-               sequence goes back to the queue (three tries in all).
+n              give up the runs that are going on, in every slot: they count
+               nowhere, their sequences go back to the queue (three tries in all).
                While a finding is being replayed: no more replays of it
 q, Ctrl-C      end: the run that is going on is cut off and does not count;
                once more ends at once (code 130). SIGTERM, SIGHUP likewise
@@ -22,6 +22,7 @@ Ctrl-L         draw the screen anew
 
 run time       of fuzzing, without set-up, learning and pauses
 last new find  a kept run with coverage or states that no run had before
+imported       kept runs of other instances (-M, -S), and how many are heard
 corpus count   kept runs: these, and those with a crash or partition-start last
 saved crashes  findings, each signature once; hangs: over the limit twice
 now processing the kept run whose child is being tried
@@ -29,7 +30,7 @@ map density    share of the map set by fault-free runs / by any run
 total crashes  runs that failed a check; tmouts: runs over their limit
 unknown, void  runs that could not be judged; that went wrong themselves
 one, longer    sequences injected in full at their first try
-drift, late    a smaller n was taken; the thread was released too early
+drift, late    a smaller n was taken; the thread was held over 500 ms
 given up       sequences never injected in three tries
 prefix         tests that began where another run had been dumped after their
                first faults, and the time these had taken (docs/snapshots.md)

@@ -1,6 +1,5 @@
 //! What all pages are drawn with: colours, boxes, `label : value` lines. Pure.
 
-use crate::fuzz::Snapshot;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -61,15 +60,9 @@ impl Palette {
         }
     }
 
-    /// AFL's cycle counter: magenta while young, then yellow, blue, and green = may stop.
-    pub fn cycles(self, s: &Snapshot) -> Style {
-        let colour = match (s.cycles, s.cycles_without_finds) {
-            (0, _) => Color::Magenta,
-            (_, 0) => Color::Yellow,
-            (_, 1..=2) => Color::Blue,
-            _ => Color::Green,
-        };
-        self.fg(colour)
+    /// What the user should know now.
+    pub fn note(self) -> Style {
+        self.fg(Color::Yellow).add_modifier(Modifier::BOLD)
     }
 
     /// Below 90 % AFL's stability is magenta, below 80 % red.

@@ -25,7 +25,7 @@ mod tests;
 #[cfg(test)]
 mod ways_out;
 
-pub use format::{clip, one_line};
+pub use format::{clip, one_line, printable};
 pub use status::status_line;
 pub use terminal::{is_drawing, restore_terminal};
 
@@ -46,6 +46,9 @@ use std::time::{Duration, Instant};
 
 /// How often the screen is drawn.
 const FRAME: Duration = Duration::from_millis(200);
+
+/// How long a line that the campaign said is shown.
+const NEWS: Duration = Duration::from_secs(20);
 
 /// How long the end waits for the screen's thread.
 const LAST_FRAME: Duration = Duration::from_secs(2);
@@ -77,7 +80,7 @@ impl Ui {
                 }));
                 let again = || {
                     restore_terminal();
-                    print!("{}", said.text());
+                    print!("{}", printable(&said.text()));
                 };
                 match shown {
                     Ok(Shown::Ended) => return again(),
@@ -142,8 +145,10 @@ fn show(
     };
     let mut screen = Screen::new(colours());
     while !end.load(Ordering::SeqCst) {
-        // There is no room for them here; they come when the terminal is given back.
-        said.take(snapshot.drain_lines());
+        // There is room for the newest one here; all come when the terminal is given back.
+        let lines = snapshot.drain_lines();
+        screen.hear(&lines, Instant::now());
+        said.take(lines);
         match screen.turn(&mut terminal, snapshot, interrupt) {
             Ok(true) => {}
             Ok(false) => return Shown::Lost,
@@ -164,6 +169,8 @@ struct Screen {
     coloured: bool,
     /// An answer to a key, and the begin of the run that it is about: it is shown while this one goes on.
     note: Option<(&'static str, Option<Instant>)>,
+    /// The newest line that the campaign said, and when.
+    news: Option<(String, Instant)>,
 }
 
 impl Screen {
@@ -173,6 +180,23 @@ impl Screen {
             files: Files::default(),
             coloured,
             note: None,
+            news: None,
+        }
+    }
+
+    /// Of what the campaign says, the newest is shown for a while: a warning must not wait for the end. Lines that begin with a blank go with
+    /// the one before them.
+    fn hear(&mut self, lines: &[String], now: Instant) {
+        let newest = lines.iter().rfind(|l| !l.starts_with(' ') && !l.is_empty());
+        if let Some(line) = newest {
+            self.news = Some((one_line(line), now));
+        }
+        if self
+            .news
+            .as_ref()
+            .is_some_and(|(_, at)| now.saturating_duration_since(*at) > NEWS)
+        {
+            self.news = None;
         }
     }
 
@@ -264,8 +288,10 @@ impl Screen {
         if snapshot.pause_wished() {
             return "pausing when the present run has ended; p goes on".into();
         }
-        match self.note {
-            Some((text, run)) if run == s.current.since => text.into(),
+        match (self.note, &self.news) {
+            (Some((text, run)), _) if run == s.current.since => text.into(),
+            // The other pages have their keys there.
+            (_, Some((news, _))) if self.view.page == Page::Overview => news.clone(),
             _ => String::new(),
         }
     }
@@ -280,7 +306,7 @@ fn give_up(s: &Snapshot, snapshot: &SharedSnapshot) -> &'static str {
         return "n: no run is going on";
     }
     snapshot.give_up_run();
-    "giving this run up: it does not count"
+    "giving up what is running: it does not count"
 }
 
 /// A line a second, and the campaign's own lines as they come. Ends with everything printed.
@@ -289,7 +315,7 @@ fn run_status(snapshot: &SharedSnapshot, end: &AtomicBool) {
     loop {
         let ending = end.load(Ordering::SeqCst);
         for line in snapshot.drain_lines() {
-            println!("{line}");
+            println!("{}", printable(&line));
         }
         if ending {
             break;

@@ -71,21 +71,35 @@ fn overall_results(s: &Snapshot, p: Palette) -> Part {
     Part::new(
         "overall results",
         vec![
-            styled(p, 14, "cycles done", s.cycles.to_string(), p.cycles(s)),
+            field(p, 14, "imported", imported(s)),
             field(p, 14, "corpus count", s.corpus.to_string()),
-            styled(
-                p,
-                14,
+            saved(
                 "saved crashes",
-                match s.known.len() {
-                    0 => s.findings.to_string(),
-                    known => format!("{} ({known} known)", s.findings),
-                },
-                p.alarm(s.findings.saturating_sub(s.known.len() as u64)),
+                s.findings,
+                s.known_of(|kind| kind != "hang"),
+                p,
             ),
-            styled(p, 14, "saved hangs", s.hangs.to_string(), p.alarm(s.hangs)),
+            saved("saved hangs", s.hangs, s.known_of(|kind| kind == "hang"), p),
         ],
     )
+}
+
+/// `12 (3 others)`: kept runs that came from the other instances, and how many of these are heard.
+fn imported(s: &Snapshot) -> String {
+    match (s.imported, s.others) {
+        (0, 0) => "-".to_owned(),
+        (n, 1) => format!("{n} (1 other)"),
+        (n, others) => format!("{n} ({others} others)"),
+    }
+}
+
+/// `2 (1 known)`; red as soon as one is new.
+fn saved(label: &str, all: u64, known: u64, p: Palette) -> Line<'static> {
+    let text = match known {
+        0 => all.to_string(),
+        known => format!("{all} ({known} known)"),
+    };
+    styled(p, 14, label, text, p.alarm(all.saturating_sub(known)))
 }
 
 fn cycle_progress(s: &Snapshot, p: Palette) -> Part {
@@ -242,7 +256,6 @@ fn in_words(reason: &str) -> &str {
         "node-dead" => "its node was dead",
         "self-exit" => "its node exited",
         "constraint" => "no longer allowed",
-        "unavailable" => "not possible here",
         "limit" => "run over its limit",
         "stopped" => "run was given up",
         "ended" => "run had ended",

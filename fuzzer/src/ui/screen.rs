@@ -1,6 +1,7 @@
 //! One frame: banner, the page in view, the line of keys. A pure function from a snapshot, a view and what was read from files.
 
 use super::files::Files;
+use super::format::clip;
 use super::keys::{Page, View};
 use super::look::Palette;
 use super::{findings, help, logs, overview, queue};
@@ -15,6 +16,9 @@ use std::time::Instant;
 /// The smallest terminal all of it fits.
 const WIDTH: u16 = 80;
 const HEIGHT: u16 = 24;
+
+/// Characters of a name in the banner: two of them leave room for the word PAUSED.
+const NAME: usize = 24;
 
 /// Draws one frame.
 pub fn draw(
@@ -41,8 +45,12 @@ pub fn draw(
         Page::Logs => logs::draw(frame, page, s, view, &files.logs, p),
         Page::Help => help::draw(frame, page, view, p),
     }
-    // On the last border line, so that it costs none.
-    let keys = keys(s, view.page, p);
+    // On the last border line, so that it costs none. Page 1 has a line for messages; on the others one takes the place of the keys.
+    let room = usize::from(area.width).saturating_sub(6);
+    let keys = match s.message.as_str() {
+        message if message.is_empty() || view.page == Page::Overview => keys(s, view.page, p),
+        message => Line::styled(format!(" {} ", clip(message, room)), p.note()),
+    };
     let width = u16::try_from(keys.width()).unwrap_or(u16::MAX);
     let width = width.min(area.width - 4);
     frame.render_widget(keys, Rect::new(2, area.height - 1, width, 1));
@@ -53,12 +61,16 @@ pub fn page(screen: Size) -> Rect {
     Rect::new(0, 1, screen.width, screen.height.saturating_sub(1))
 }
 
-/// The least that helps: what goes on, and how to end it.
+/// The least that helps, what matters most first: how to end it, what goes on, why there is no screen.
 fn too_small(s: &Snapshot, area: Rect) -> String {
+    let first = match s.message.as_str() {
+        "" => "q ends the campaign",
+        message => message,
+    };
     format!(
-        "Your terminal is too small for the screen: {} x {}, it needs {WIDTH} x {HEIGHT}.\n\
-         The campaign goes on: {} runs, {} findings, {} hangs.\nq ends it.",
-        area.width, area.height, s.execs, s.findings, s.hangs
+        "{first}\n{} runs, {} findings, {} hangs\n\
+         Your terminal is too small for the screen: {} x {}, it needs {WIDTH} x {HEIGHT}.",
+        s.execs, s.findings, s.hangs, area.width, area.height
     )
 }
 
@@ -68,9 +80,10 @@ fn banner(s: &Snapshot, p: Palette) -> Line<'static> {
         |n| n.to_string_lossy().into_owned(),
     );
     let text = format!(
-        "warren {} {{{name}}} ({}) [{}]",
+        "warren {} {{{}}} ({}) [{}]",
         env!("CARGO_PKG_VERSION"),
-        s.target,
+        clip(&name, NAME),
+        clip(&s.target, NAME),
         s.strategy
     );
     let mut spans = vec![Span::styled(

@@ -1,6 +1,7 @@
 //! The screen on a made-up terminal: words and cells that matter, for tables of snapshots, pages and sizes.
 
-use super::Screen;
+mod notes;
+
 use super::files::{Files, Log, Story};
 use super::findings::scrolled_most;
 use super::keys::{Page, View};
@@ -522,27 +523,6 @@ fn slots_side_by_side_have_a_line_each() {
     anywhere(&overview((80, 24), &s, t), &[", 3 slots"]);
 }
 
-/// The note on key `n` would be a lie beside the next run.
-#[test]
-fn a_note_belongs_to_the_run_its_key_was_pressed_in() {
-    let t = Instant::now();
-    let (shared, interrupt) = (SharedSnapshot::default(), Interrupt::default());
-    let run = |begun: u64| {
-        let mut s = busy(t);
-        s.current.since = t.checked_add(Duration::from_secs(begun));
-        s
-    };
-    let mut screen = Screen::new(false);
-    let message = |screen: &Screen, s: &Snapshot| screen.message(s, &shared, &interrupt);
-    assert_eq!(message(&screen, &run(0)), "");
-    let n = KeyEvent::from(KeyCode::Char('n'));
-    screen.key(n, &run(0), (80, 24).into(), &shared, &interrupt);
-    assert!(message(&screen, &run(0)).starts_with("giving this run up"));
-    assert_eq!(message(&screen, &run(1)), "");
-    screen.key(n, &learning(t), (80, 24).into(), &shared, &interrupt);
-    assert!(message(&screen, &learning(t)).contains("learning needs its runs"));
-}
-
 #[test]
 fn empty_huge_and_tiny_do_not_panic() {
     let t = Instant::now();
@@ -588,7 +568,12 @@ fn empty_huge_and_tiny_do_not_panic() {
         &["too small for the screen: 60 x 20", "120 runs, 1 findings"],
     );
     let smaller = overview((40, 10), &s, t);
-    anywhere(&smaller, &["it needs 80 x 24", "0 hangs", "q ends it."]);
+    anywhere(&smaller, &["it needs 80 x 24", "0 hangs"]);
+    // However small: first what to do.
+    let mut tiny = busy(t);
+    assert!(overview((20, 5), &tiny, t)[0].starts_with("q ends the campaign"));
+    tiny.message = "ending: once more".into();
+    assert!(overview((20, 5), &tiny, t)[0].starts_with("ending: once more"));
     let large = overview((120, 60), &s, t).join("\n");
     assert!(large.contains("fault 10 : -       crash 9"), "{large}");
 }

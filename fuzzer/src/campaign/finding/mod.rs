@@ -115,15 +115,13 @@ pub fn write_finding(
         why: e.to_string(),
     })?;
     put("record.json", &(json + "\n"))?;
+    let sheet = Sheet::of(text, product, judgement);
     let again = script::Again {
         what: &text.called(),
         signature: &text.signature,
         sequence: replayed(record),
         seed: text.campaign_seed,
-        durable: judgement
-            .failures
-            .iter()
-            .any(|f| f.signature == text.signature && record.restart_for(f.stage)),
+        durable: sheet.needs_restart(record),
     };
     let script = script::script(&again, &text.environment);
     put("reproduce.sh", &script)?;
@@ -144,7 +142,7 @@ pub fn write_finding(
         below("collected", name, content)?;
     }
     // Last: a folder with it is whole.
-    put(FINDING_JSON, &Sheet::of(text, product, judgement).to_text())
+    put(FINDING_JSON, &sheet.to_text())
 }
 
 /// One line per fault: what, where, and the call stack of its point.

@@ -3,7 +3,7 @@
 use super::FindingText;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use warren_model::{Judgement, PhaseTimes, RunProduct};
+use warren_model::{Failure, Judgement, PhaseTimes, RunProduct, RunRecord};
 
 /// Its name in a finding's folder.
 pub const FINDING_JSON: &str = "finding.json";
@@ -40,6 +40,14 @@ pub enum SheetError {
 }
 
 impl Sheet {
+    /// Whether the finding's own failure may need the restart of all nodes to show again (`--durable` of `replay` and `tmin`).
+    #[must_use]
+    pub fn needs_restart(&self, record: &RunRecord) -> bool {
+        let own = |f: &&Failure| f.signature == self.found.signature;
+        let mut failures = self.judgement.failures.iter().filter(own);
+        failures.any(|f| record.restart_for(f.stage))
+    }
+
     /// Of a failing run.
     #[must_use]
     pub fn of(found: &FindingText, product: &RunProduct, judgement: &Judgement) -> Self {

@@ -258,7 +258,11 @@ fn write_checkpoint<C: Serialize>(
         file.write_all(&bytes)?;
         file.sync_all()
     };
-    write().map_err(io("writing", &temporary))?;
+    write().map_err(|e| {
+        // A half of it would take the room that a full disk lacks.
+        let _ = fs::remove_file(&temporary);
+        io("writing", &temporary)(e)
+    })?;
     hook::point("checkpoint-written");
     fs::rename(&temporary, &path).map_err(io("renaming into place", &path))?;
     File::open(folder)

@@ -28,7 +28,7 @@ pub struct FuzzArgs {
     #[arg(short = 'V', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
     /// End after so many sequences were tested, in all starts together
-    #[arg(short = 'E', value_name = "RUNS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'E', value_name = "SEQUENCES", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
     /// End after so many CPU seconds of fuzzing, Warren's own and those of all it starts, in all starts together
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -36,7 +36,7 @@ pub struct FuzzArgs {
     /// Seed of all random choices (default: from the clock; a campaign that goes on keeps its own)
     #[arg(short = 's', value_name = "SEED")]
     pub seed: Option<u64>,
-    /// Limit of one run (default: 20 s or five median fault-free runs, whichever is longer)
+    /// Limit of one run (default: five median fault-free runs; at least 20 s, and what the target's clocks need: docs/target-toml.md)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
     /// Search strategy: warren (crashfuzz's queue with shapes, havoc, tails, strata, state novelty and energy), crashfuzz, or a baseline: fifo, brute-force, random, random-points
