@@ -88,7 +88,7 @@ pub enum Violation {
     },
     #[error("a cut needs two sides that share no node")]
     Sides,
-    #[error("`{0}` stands for a node only when the fault comes")]
+    #[error("`{0}` becomes a node only when the fault is injected")]
     Unresolved(String),
 }
 

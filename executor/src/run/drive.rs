@@ -2,17 +2,17 @@
 //!
 //! One thread, 1 ms a turn while a fault may be claimed. Everything that takes longer (questions to nodes) is the prober's.
 
-use super::cluster::Cluster;
-use super::cuts::CutNow;
-use super::ended;
 use super::options::{NodeProgress, NodeStatus, RunError, RunProgress};
-use super::prober::Prober;
-use super::questions::Also;
-use super::threads::ThreadsAsked;
-use super::urgent::{Urgent, urgent};
 use super::watcher::Watcher;
 use crate::controller::{Action, Controller, Release, Seen, SeenPoint, Watch};
 use crate::link::{Claim, Command, ReleaseAction};
+use crate::run::asking::prober::Prober;
+use crate::run::asking::questions::Also;
+use crate::run::evidence::ended;
+use crate::run::evidence::threads::ThreadsAsked;
+use crate::run::machine::urgent::{Urgent, urgent};
+use crate::run::nodes::cluster::Cluster;
+use crate::run::nodes::cuts::CutNow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use warren_model::{At, Exit, FaultKind, NodeName, Observation, Phase};
@@ -347,7 +347,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     /// A disk that is full, now or at any time before, makes the run void.
     pub fn look_for_room(&mut self) {
         if self.void.is_none() {
-            self.void = super::space::full(self.cluster.slot.root());
+            self.void = crate::run::machine::space::full(self.cluster.slot.root());
         }
     }
 

@@ -4,11 +4,11 @@
 //! Made and used for prefix snapshots (`snapshots::prefix`): the first faults of many sequences are the same, so they happen once. What the
 //! processes know is in their images, what the pages know in their files; here is the rest. It decides nothing about which run may use it.
 
-use super::cuts::Cuts;
 use super::drive::{Drive, SoFar};
-use super::flow::Flow;
 use super::options::{NodeStatus, RunError};
 use crate::controller::{Action, Controller, Seen, make_plans, rename};
+use crate::run::nodes::cuts::Cuts;
+use crate::run::phases::flow::Flow;
 use crate::slot::CutRules;
 use std::collections::{BTreeMap, VecDeque};
 use warren_model::{
@@ -52,7 +52,7 @@ struct NodeMidway {
 impl Midway {
     /// By place: it has a process.
     pub fn living(&self) -> impl Iterator<Item = usize> {
-        let alive = |n: &NodeMidway| super::cluster::lives(n.status);
+        let alive = |n: &NodeMidway| crate::run::nodes::cluster::lives(n.status);
         (0..self.nodes.len()).filter(move |i| alive(&self.nodes[*i]))
     }
 

@@ -3,45 +3,24 @@
 //! Called by the fuzzer's executor, `replay` and `bench`. What the cluster does is in the record; only what is wrong with us or
 //! with the request is an error.
 
-mod answers;
-mod archives;
-mod background;
+mod asking;
 mod begin;
-mod boot;
-mod cgroup;
-mod cluster;
-mod collect;
-mod collected;
-mod commands;
 mod config;
-mod cuts;
 mod drive;
-mod ended;
-mod flow;
-mod heal;
-mod hot;
-mod image;
-mod last_words;
-mod marks;
-mod memory;
+mod evidence;
+mod machine;
+mod made_once;
 mod midway;
+mod nodes;
 mod options;
-mod prober;
-mod prune;
-mod questions;
+mod phases;
 mod request;
 mod snapshots;
-mod space;
-mod spawn;
-mod templates;
-mod threads;
-mod traffic;
-mod urgent;
 mod watcher;
 
-pub use background::learn_background;
 pub use config::{MAP_SIZE, RunnerConfig};
-pub use memory::Memory;
+pub use machine::memory::Memory;
+pub use made_once::background::learn_background;
 pub use options::{
     NodeProgress, NodeStatus, PrefixUse, ProgressFn, RunError, RunOptions, RunProgress,
 };
@@ -50,13 +29,13 @@ use crate::controller::{Controller, Limits};
 use crate::prepare::Prepared;
 use crate::slot::{Process, Slot, SlotConfig};
 use crate::target::Target;
+use asking::prober::{Prober, StopOnDrop};
 use begin::{Begun, Restored};
-use boot::Boot;
-use cluster::Cluster;
 use drive::Drive;
-use flow::{BeginsAt, Flow};
 use midway::Midway;
-use prober::{Prober, StopOnDrop};
+use nodes::cluster::Cluster;
+use phases::boot::Boot;
+use phases::flow::{BeginsAt, Flow};
 use snapshots::{Parked, Snapshot, Snapshots};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -141,8 +120,8 @@ impl Runner {
     /// Clusters of this target that the machine's memory has room for now.
     #[must_use]
     pub fn room(&self) -> usize {
-        memory::free_memory().map_or(usize::MAX, |free| {
-            memory::clusters_in(free, self.prepared.target())
+        machine::memory::free_memory().map_or(usize::MAX, |free| {
+            machine::memory::clusters_in(free, self.prepared.target())
         })
     }
 
@@ -353,7 +332,7 @@ impl Runner {
         work: impl FnOnce(&mut Drive<'_, '_>) -> Result<T, RunError>,
     ) -> Result<T, RunError> {
         if matches!(start, Start::Boot | Start::ListClasses) {
-            image::ensure(self, options)?;
+            made_once::image::ensure(self, options)?;
         }
         let mut cluster = Cluster::new(
             &self.prepared,

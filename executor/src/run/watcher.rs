@@ -1,8 +1,8 @@
 //! What came of the awaited point on each node, and when anything of interest came last: read from the pages while a fault is
 //! awaited. Counts nothing itself: the agents do, entry by entry of their plans.
 
-use super::cluster::Cluster;
 use crate::link::{Arrivals, Word};
+use crate::run::nodes::cluster::Cluster;
 use warren_model::{At, EventFlags, Interval, NodeName, Phase};
 
 /// How long a record may stay half-written before it is passed over.

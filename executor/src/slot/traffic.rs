@@ -1,6 +1,6 @@
 //! How much the nodes of a slot say and hear, counted by the kernel: what `warren doctor TARGET` sets beside what the agents saw.
 //!
-//! Asked by the run (`run/traffic.rs`) through [`Slot`]; [`rules`] and [`of`] are what slot init does with it. Counter rules stand where drop rules would: they
+//! Asked by the run (`run/evidence/traffic.rs`) through [`Slot`]; [`rules`] and [`of`] are what slot init does with it. Counter rules stand where drop rules would: they
 //! are gone when a cut begins or ends, so this is for runs without any. It knows of no agent.
 
 use super::host::Slot;

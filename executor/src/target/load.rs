@@ -512,7 +512,7 @@ fn clocks(top: &mut Section<'_>, paper: bool) -> Result<BTreeMap<String, i64>, T
             None => {
                 // Any key may stand here, for the templates: one that looks like it is read already.
                 let slip = near(key, clock.keys().map(String::as_str));
-                let meant = slip.map(|slip| format!(" (did you mean it by `{slip}`?)"));
+                let meant = slip.map(|slip| format!(" (did you mean that instead of `{slip}`?)"));
                 let remedy = format!("write {key} = 500{}", meant.unwrap_or_default());
                 return Err(s.wrong(key, "is missing", remedy));
             }

@@ -35,7 +35,7 @@ pub enum MirrorError {
         "instance {0} is here and on another machine: give each its own name (-M, -S); neither hears the other"
     )]
     TwoOfAName(String),
-    #[error("a letter names {0:?}, which no instance would")]
+    #[error("a message names {0:?}, which is not a name of an instance")]
     Name(String),
     #[error("mirroring instance {name} in {path}: {source}")]
     Io {

@@ -70,7 +70,7 @@ impl Folder {
                 format!(" (with -i {} its sequences are seeds there)", f.display())
             });
         Some(FuzzError::Usage(format!(
-            "{} holds what is left of a campaign ({marker} is there), but not its state (state/checkpoint): it can be neither gone on with nor begun anew there\n  \
+            "{} holds what is left of a campaign ({marker} is there), but not its state (state/checkpoint): it can be neither resumed nor restarted there\n  \
              choose another folder with -o{seeds}, or remove it",
             folder.display(),
         )))

@@ -122,7 +122,7 @@ pub struct ReplayArgs {
     /// Fault sequences: files of queue/, crashes/, hangs/, or written by hand
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Run each file so many times
+    /// Run each file TIMES times
     #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub times: u64,
     #[command(flatten)]
@@ -210,7 +210,7 @@ pub struct SeedCheckArgs {
     /// Fault sequences, or folders of them, of one target
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Run each file so many times: every run must match
+    /// Run each file TIMES times: every run must match
     #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub times: u64,
     #[command(flatten)]

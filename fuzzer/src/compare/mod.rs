@@ -238,7 +238,7 @@ fn finish(
         .run(&program.path, interrupt, has_shown)
         .map_err(|e| CliError {
             text: e.text
-                + "\n  mend that and run the same comparison again: what is done stays done",
+                + "\n  fix this and run the same command again: completed campaigns are kept",
             ..e
         })?;
     match (done(), ended) {

@@ -47,7 +47,7 @@ pub fn checks(name: &str, setup: &SetupArgs) -> Result<Vec<Check>, CliError> {
         return Err(CliError::ended("ended, as asked"));
     }
     if let Some(why) = &product.record.void {
-        return Err(CliError::setup(format!("the run tells nothing: {why}")));
+        return Err(CliError::setup(format!("the run was inconclusive: {why}")));
     }
     Ok(of(&product))
 }

@@ -1,21 +1,21 @@
 //! A campaign from the first learning run to the end: LibAFL's state, fuzzer, event manager and stage put together around an
 //! executor, and the loop with its limits.
 
-use super::cpu::spent_before;
 use super::drive::{Drive, Observers};
 use super::handed::{Cluster, Handed};
-use super::learn::learn;
-use super::minimise::take_up;
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
-use super::saved::{Whole, check_resume, identity, read_back};
 use super::session::Session;
-use super::side_by_side;
 use super::stage::FuzzStage;
 use super::store::StoreFeedback;
-use super::sync::{check_main, mark_main};
 use super::{SharedSnapshot, State};
 use crate::campaign::state::{Lock, Store};
 use crate::campaign::{Folder, StoredRun, sync_file};
+use crate::fuzz::confirming::minimise::take_up;
+use crate::fuzz::figures::cpu::spent_before;
+use crate::fuzz::instances::sync::{check_main, mark_main};
+use crate::fuzz::learning::learn::learn;
+use crate::fuzz::resume::saved::{Whole, check_resume, identity, read_back};
+use crate::fuzz::slots::side_by_side;
 use crate::search::{NextRun, Queue, SearchScheduler, Shares, Swarm, Warren, XoRand};
 use libafl::corpus::{Corpus, InMemoryCorpus};
 use libafl::events::SimpleEventManager;
@@ -202,7 +202,7 @@ fn resume<E: Drive>(
 ) -> Result<(), FuzzError> {
     if let Some(asked) = session.options.seed.filter(|s| *s != whole.seed) {
         session.say(format!(
-            "-s {asked} is passed over: the campaign goes on with its own random state (seed {})",
+            "-s {asked} is ignored: a resumed campaign keeps its own random state (seed {})",
             whole.seed
         ));
     }

@@ -7,11 +7,11 @@
 //! came nearest, and tried again.
 
 use super::State;
-use super::describe::describe;
 use super::drive::Drive;
-use super::saved::Job;
 use super::session::Session;
 use super::stage::{DURABLE_EVERY, identity};
+use crate::fuzz::figures::describe::describe;
+use crate::fuzz::resume::saved::Job;
 use crate::search::{Queue, queue::MAX_TRIES};
 use crate::seeds::{SeedFile, near_lines, nearest, needs_kernel};
 use libafl::HasMetadata;

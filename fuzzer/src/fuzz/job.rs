@@ -1,15 +1,15 @@
 //! What is run next, as a sequence: a child of a kept run, a cast shape, a kept run changed or gone on with, or a drawn baseline. Called by the stage with
 //! what the scheduler left; runs nothing. `None` = it was tested before, or is not possible after all: the scheduler is asked again.
 
-use super::describe::describe;
 use super::drive::Drive;
 use super::kept::{drawing, identity, seed_of, shape};
 use super::options::FuzzError;
-use super::saved::Job;
 use super::session::Session;
 use super::stage::DURABLE_EVERY;
 use super::{State, StrategyKind};
 use crate::campaign::StoredRun;
+use crate::fuzz::figures::describe::describe;
+use crate::fuzz::resume::saved::Job;
 use crate::search::children::whoever_comes;
 use crate::search::havoc::{Op, Operator, Parent};
 use crate::search::rand::{below, chance};

@@ -4,11 +4,11 @@
 use super::State;
 use super::drive::Drive;
 use super::options::{FaultSet, FuzzError};
-use super::saved::Job;
 use super::session::Session;
 use crate::campaign::StoredRun;
 use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
+use crate::fuzz::resume::saved::Job;
 use crate::search::queue::Kept;
 use crate::search::{Alike, Bounds, Drawing, Favour, Queue, Seed, symmetry};
 use libafl::HasMetadata;

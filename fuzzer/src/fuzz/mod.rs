@@ -3,59 +3,43 @@
 //! Refuses to parse arguments, to draw a screen, and to touch processes: those are cli/, ui/ and the executor's.
 
 mod cluster;
-mod confirm;
-mod counts;
-mod cpu;
-mod describe;
+mod confirming;
 mod drive;
 mod engine;
-mod finds;
+mod figures;
 mod handed;
 mod import;
+mod instances;
 mod job;
 mod kept;
-mod learn;
-mod learnt;
-mod minimise;
+mod learning;
 mod options;
-mod owed;
-mod replayed_otherwise;
-mod replays;
-mod saved;
+mod resume;
 mod session;
-mod side_by_side;
-mod snapshot;
+mod slots;
 mod stage;
-mod stand;
-mod starts;
-mod starts_asked;
 mod store;
-mod story;
-mod sync;
-mod take_over;
-mod tally;
 #[cfg(test)]
 mod tests;
-mod under_way;
-mod untaught;
-mod waiting;
 
 pub use cluster::run;
-pub use counts::Spared;
-pub use describe::describe;
+pub use confirming::tally::NEEDED;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
-pub use learnt::{LearntRoot, least_stable};
+pub use figures::counts::Spared;
+pub use figures::describe::describe;
+pub use figures::snapshot::{
+    CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot,
+};
+pub use instances::sync::{check_main, common_identity, is_instance_name};
+pub use learning::learnt::{LearntRoot, least_stable};
+pub use learning::starts_asked::Starts;
 pub use options::{
     COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots,
     StrategyKind, WayOut,
 };
-pub use saved::{check_resume, differences, identity};
-pub use snapshot::{CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot};
+pub use resume::saved::{check_resume, differences, identity};
 pub(crate) use stage::open_by_load;
-pub use starts_asked::Starts;
-pub use sync::{check_main, common_identity, is_instance_name};
-pub use tally::NEEDED;
 
 use crate::search::XoRand;
 use libafl::corpus::InMemoryCorpus;

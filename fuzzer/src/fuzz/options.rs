@@ -270,7 +270,7 @@ pub struct FuzzEnd {
 pub enum FuzzError {
     /// The CLI exits 2.
     #[error(
-        "{folder} already holds a campaign ({marker} is there)\n  go on with it by `-i -` or WARREN_AUTORESUME=1, choose another folder with -o, or remove it"
+        "{folder} already holds a campaign ({marker} is there)\n  resume it with `-i -` or WARREN_AUTORESUME=1, choose another folder with -o, or remove it"
     )]
     HoldsCampaign { folder: PathBuf, marker: String },
     /// The CLI exits 2.

@@ -1,22 +1,22 @@
 //! What a campaign counts and tells while it goes on: figures for fuzzer_stats and plot_data, the snapshot for the screen, the
 //! lines of runs.jsonl. Written by the stage and by learning; decides nothing.
 
-pub use super::counts::{Clock, Counts};
-use super::cpu::CpuMeter;
 use super::drive::Limits;
 use super::import::Seeds;
-use super::learnt::Learnt;
 use super::options::{EndReason, FuzzError, FuzzOptions};
-use super::saved::{Job, News, Redo};
-use super::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
-use super::sync::Instances;
-use super::tally::Owed;
-use super::under_way::UnderWay;
-use super::untaught::Untaught;
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
 use crate::campaign::{Figures, Folder, KeptFinding, RunLine, RunRole, folder};
+use crate::fuzz::confirming::tally::Owed;
+pub use crate::fuzz::figures::counts::{Clock, Counts};
+use crate::fuzz::figures::cpu::CpuMeter;
+use crate::fuzz::figures::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
+use crate::fuzz::figures::untaught::Untaught;
+use crate::fuzz::instances::sync::Instances;
+use crate::fuzz::learning::learnt::Learnt;
+use crate::fuzz::resume::saved::{Job, News, Redo};
+use crate::fuzz::slots::under_way::UnderWay;
 use crate::search::shapes::Ground;
 use crate::search::{Queue, Swarm, Warren};
 use libafl::HasMetadata;

@@ -2,19 +2,19 @@
 //! undecided by load), lets LibAFL judge and keep it, feeds the queue, and hands a failing run to confirmation.
 
 use super::State;
-use super::confirm;
-use super::finds;
 use super::handed::{Cluster, Fuzzes, Handed};
 pub use super::kept::{add_seed, drawing, identity, info_of, shape, take_entry, test_stacks};
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
-use super::saved::Job;
 use super::session::{STOPPED, Session};
-use super::snapshot::{CurrentRun, show_progress};
-use super::untaught::Shown;
 use crate::campaign::state::hook;
 use crate::campaign::sync_file::KeptThere;
 use crate::campaign::{RunLine, RunRole};
+use crate::fuzz::confirming::confirm;
+use crate::fuzz::figures::snapshot::{CurrentRun, show_progress};
+use crate::fuzz::figures::untaught::Shown;
+use crate::fuzz::resume::finds;
+use crate::fuzz::resume::saved::Job;
 use crate::search::{Bounds, NextRun, Queue, Warren};
 use libafl::corpus::CorpusId;
 use libafl::executors::ExitKind;

@@ -14,7 +14,8 @@ PgUp/PgDn      scroll (findings: the evidence); Home, End: first, newest
 p              pause before the next run; p again goes on. A pause is no run
                time; the run that is going on is not held up
 n              give up the runs that are going on, in every slot: they count
-               nowhere, their sequences go back to the queue (three tries in all).
+               nowhere, their sequences go back to the queue (three tries in
+               all)
                While a finding is being replayed: no more replays of it
 q, Ctrl-C      end: the run that is going on is cut off and does not count;
                once more ends at once (code 130). SIGTERM, SIGHUP likewise
@@ -23,7 +24,7 @@ Ctrl-L         draw the screen anew
 run time       of fuzzing, without set-up, learning and pauses
 last new find  a kept run with coverage or states that no run had before
 imported       kept runs of other instances (-M, -S), and how many are heard
-corpus count   kept runs: these, and those with a crash or partition-start last
+corpus count   kept runs: these, and those that end with a crash or a cut
 saved crashes  findings, each signature once; hangs: over the limit twice
 now processing the kept run whose child is being tried
 map density    share of the map set by fault-free runs / by any run

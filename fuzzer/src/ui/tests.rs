@@ -488,7 +488,7 @@ fn the_help_can_be_read_to_its_end() {
             &b,
             &[
                 "pause before the next run",
-                "give up the run that is going on",
+                "give up the runs that are going on",
             ],
         );
         let v = View {

@@ -3,13 +3,14 @@
 //! Called by `Snapshots::get`. Numbers differ in their workload's seed, in which nodes came late and so in who leads, and in what the
 //! processes drew for themselves.
 
-use super::super::boot::Boot;
-use super::super::cluster::Cluster;
-use super::super::flow::Flow;
+use super::super::made_once::{background, hot};
 use super::super::options::{RunError, RunOptions};
-use super::super::{Runner, Start, background, hot};
+use super::super::{Runner, Start};
 use super::{NodeAt, OWN_FILES, Snapshot, blank, copy, place_of, sizes};
 use crate::link::NodePage;
+use crate::run::nodes::cluster::Cluster;
+use crate::run::phases::boot::Boot;
+use crate::run::phases::flow::Flow;
 use crate::setup::criu::Criu;
 use crate::slot::{Slot, SlotConfig};
 use std::path::Path;

@@ -14,7 +14,7 @@ pub(super) use parked::Parked;
 pub(super) use prefix::Prefix;
 pub(super) use restore::{Then, restore};
 
-use super::memory::free_memory;
+use super::machine::memory::free_memory;
 use super::options::{RunError, RunOptions};
 use super::{Runner, RunnerConfig};
 use crate::setup::criu::Criu;

@@ -4,11 +4,12 @@
 //! Made once a runner, after its first snapshot; lies in the keeper. A JVM that cannot be restored so is started as usual by the
 //! caller. It decides nothing about when a node starts, and runs nothing of the target.
 
-use super::super::cluster::Cluster;
-use super::super::last_words;
+use super::super::made_once::hot;
 use super::super::options::{RunError, RunOptions};
-use super::super::{Runner, Start, hot, lock};
+use super::super::{Runner, Start, lock};
 use super::{PAUSE, place_of, sizes};
+use crate::run::evidence::last_words;
+use crate::run::nodes::cluster::Cluster;
 use crate::setup::criu::Criu;
 use crate::slot::{AtDump, CLOCK_IMAGE, Launched, Process, Slot, SlotError, now_ns};
 use std::collections::BTreeMap;

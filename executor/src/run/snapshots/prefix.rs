@@ -4,12 +4,12 @@
 //! not stand for all, and is as old as a snapshot may be. Whatever goes wrong here is a reason to begin as other runs do, never an
 //! error; which runs may begin from one is the caller's to say (a confirmation never does).
 
-use super::super::flow::Flow;
 use super::super::midway::{Midway, up_to};
 use super::super::options::{PrefixUse, RunError, RunOptions};
 use super::super::{Runner, Start};
 use super::{MAX_FAILURES, PAUSE, Snapshot, Then, make, restore};
 use crate::link::NodePage;
+use crate::run::phases::flow::Flow;
 use crate::slot::{CutRules, Process, Slot};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! What a campaign needs to go on after any end, SIGKILL included: `state/checkpoint` (the whole state, now and then), and
-//! `state/journal` (one record for every run that ended since). Used by `fuzz/saved.rs`, which knows what the state is; here it
+//! `state/journal` (one record for every run that ended since). Used by `fuzz/resume/saved.rs`, which knows what the state is; here it
 //! is only kept. Refuses to guess: a damaged file is an error with its place, never half a state.
 //!
 //! # The order of writes

@@ -24,13 +24,13 @@ pub struct FuzzArgs {
     /// ended or was killed
     #[arg(short = 'i', value_name = "IN")]
     pub input: Option<PathBuf>,
-    /// End after so many seconds of fuzzing, counted from this start's first fuzzed run
+    /// Stop after SECONDS of fuzzing, counted from this start's first fuzzed run
     #[arg(short = 'V', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
-    /// End after so many sequences were tested, in all starts together
+    /// Stop when this many sequences have been tested, over all starts
     #[arg(short = 'E', value_name = "SEQUENCES", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
-    /// End after so many CPU seconds of fuzzing, Warren's own and those of all it starts, in all starts together
+    /// Stop after this much CPU time of fuzzing, Warren's own and that of everything it starts, over all starts
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub cpu_seconds: Option<u64>,
     /// Seed of all random choices (default: from the clock; a campaign that goes on keeps its own)

@@ -7,7 +7,7 @@ use super::*;
 use crate::campaign::Folder;
 use crate::campaign::run_file::{StoredRun, parked};
 use crate::campaign::state::{STATE_VERSION, hook::testing::looking};
-use crate::fuzz::{owed, saved::read_back};
+use crate::fuzz::{confirming::owed, resume::saved::read_back};
 use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::campaign::Folder;
-use crate::fuzz::saved::read_back;
+use crate::fuzz::resume::saved::read_back;
 use std::collections::HashSet;
 use warren_model::{HistoryEvent, NotInjected};
 
@@ -166,7 +166,7 @@ fn a_replay_that_is_not_injected_in_full_is_made_again() {
             assert!(stat(&end.folder, "finding_000000").ends_with("3/3"));
             let evidence = end.folder.join("findings/000000/evidence.txt");
             let evidence = std::fs::read_to_string(evidence).unwrap();
-            let want = "showed again in 3 of 3 replays, and 2 more told nothing";
+            let want = "showed again in 3 of 3 replays, and 2 more were inconclusive";
             assert!(evidence.contains(want), "{evidence}");
         } else {
             // Not for ever: with two of three spent so none could show it twice.
@@ -174,7 +174,7 @@ fn a_replay_that_is_not_injected_in_full_is_made_again() {
             let story = std::fs::read_dir(end.folder.join("unconfirmed")).unwrap();
             let story = story.map(|e| e.unwrap().path().join("evidence.txt"));
             let evidence: String = story.map(|p| std::fs::read_to_string(p).unwrap()).collect();
-            let want = "showed again in 0 of 0 replays, and 5 more told nothing: no finding";
+            let want = "showed again in 0 of 0 replays, and 5 more were inconclusive: no finding";
             assert!(evidence.contains(want), "{evidence}");
         }
     }

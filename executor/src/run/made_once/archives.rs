@@ -1,0 +1,191 @@
+//! Class data archives (AppCDS): a JVM that maps its classes starts in half the CPU time. Made once a target, kept in the cache.
+//!
+//! The list of classes comes from a rehearsal (`background`); three archives are dumped from it: nodes with
+//! instrumented jars, nodes with plain jars (bench), workload. A JVM that cannot use one silently starts without it. What a target no
+//! longer uses is taken away at set-up (`prune`).
+
+use crate::prepare::Prepared;
+use crate::run::made_once::hot;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lowest Java version whose archives hold application classes without unlocking anything.
+const LOWEST_JAVA: u32 = 11;
+
+/// The archives there are.
+#[derive(Clone, Debug, Default)]
+pub(in crate::run) struct Archives {
+    pub nodes: Option<PathBuf>,
+    pub plain: Option<PathBuf>,
+    pub workload: Option<PathBuf>,
+}
+
+/// Files that the JVMs of a rehearsal left: lists of classes, and logs of what they compiled.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct Listed {
+    pub nodes: Vec<PathBuf>,
+    pub nodes_compiled: Vec<PathBuf>,
+    pub workload: PathBuf,
+    pub workload_compiled: PathBuf,
+}
+
+pub(in crate::run) fn place(prepared: &Prepared, what: &str) -> PathBuf {
+    prepared.cache().join("archives").join(format!(
+        "{}-{}-{what}.jsa",
+        prepared.target().name,
+        prepared.key()
+    ))
+}
+
+/// Says that archives were tried for this target: they are not tried again, whether it worked or not.
+fn marker(prepared: &Prepared) -> PathBuf {
+    place(prepared, "tried").with_extension("txt")
+}
+
+impl Archives {
+    /// What the cache holds for this target. Every run asks, and so marks them as used.
+    pub fn find(prepared: &Prepared) -> Self {
+        crate::run::made_once::prune::mark_used(&marker(prepared));
+        let there = |what: &str| Some(place(prepared, what)).filter(|p| p.is_file());
+        Archives {
+            nodes: there("nodes"),
+            plain: there("plain"),
+            workload: there("workload"),
+        }
+    }
+
+    /// Whether there is nothing left to make.
+    pub fn settled(prepared: &Prepared) -> bool {
+        prepared.jdk().feature_version < LOWEST_JAVA || marker(prepared).is_file()
+    }
+
+    /// Dumps the archives from the class lists of nodes and workload, and keeps what JVMs that are dumped do ahead of time, from the same lists and
+    /// the logs of compilations. What cannot be dumped is left out: runs are slower then.
+    pub fn make(prepared: &Prepared, listed: &Listed) -> std::io::Result<()> {
+        let folder = prepared.cache().join("archives");
+        std::fs::create_dir_all(&folder)?;
+        let boot = prepared.agent().runtime.as_path();
+        let mut said = String::new();
+        let node_list = merged(&listed.nodes);
+        let workload_list = merged(std::slice::from_ref(&listed.workload));
+        let (of_nodes, of_workload) = (&listed.nodes_compiled, &listed.workload_compiled);
+        hot::keep(prepared, hot::Of::Nodes, &node_list, of_nodes)?;
+        let of_workload = std::slice::from_ref(of_workload);
+        hot::keep(prepared, hot::Of::Workload, &workload_list, of_workload)?;
+        let mut dump =
+            |what: &str, list: &BTreeSet<String>, path: &[PathBuf], boot: Option<&Path>| {
+                if let Err(why) = dump(prepared, &place(prepared, what), list, path, boot) {
+                    said.push_str(&format!("{what}: {why}\n"));
+                }
+            };
+        if let Some(jars) = prepared.instrumented() {
+            dump("nodes", &node_list, jars, Some(boot));
+        }
+        let plain: BTreeSet<String> = node_list
+            .iter()
+            .filter(|l| !l.starts_with("warren/"))
+            .cloned()
+            .collect();
+        dump("plain", &plain, prepared.jars(), None);
+        dump(
+            "workload",
+            &workload_list,
+            prepared.workload_path(),
+            Some(boot),
+        );
+        if crate::setup::stopped() {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::Interrupted,
+                "ended by the user",
+            ));
+        }
+        std::fs::write(marker(prepared), said)
+    }
+}
+
+/// Class names of several lists, each once. Ids are left out (they differ between JVMs), and with them classes of custom
+/// loaders, which need them.
+fn merged(lists: &[PathBuf]) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for list in lists {
+        let text = std::fs::read_to_string(list).unwrap_or_default();
+        // The last line may be torn: its JVM was killed.
+        let whole = text.rsplit_once('\n').map_or("", |(w, _)| w);
+        for line in whole.lines() {
+            if line.starts_with('#') || line.contains("source:") {
+                continue;
+            }
+            let name = if line.starts_with('@') {
+                line
+            } else {
+                line.split_whitespace().next().unwrap_or_default()
+            };
+            if !name.is_empty() {
+                out.insert(name.to_owned());
+            }
+        }
+    }
+    out
+}
+
+fn dump(
+    prepared: &Prepared,
+    place: &Path,
+    list: &BTreeSet<String>,
+    path: &[PathBuf],
+    boot: Option<&Path>,
+) -> Result<(), String> {
+    if list.is_empty() {
+        return Err("no class list".into());
+    }
+    let list_file = place.with_extension(format!("list{}", std::process::id()));
+    let part = place.with_extension(format!("part{}", std::process::id()));
+    let text: String = list.iter().map(|l| format!("{l}\n")).collect();
+    std::fs::write(&list_file, text).map_err(|e| e.to_string())?;
+    let mut command = Command::new(&prepared.jdk().java);
+    command.args(["-Xshare:dump", "-XX:+UseSerialGC", "-Xlog:cds=off"]);
+    command.arg(format!("-XX:SharedClassListFile={}", list_file.display()));
+    command.arg(format!("-XX:SharedArchiveFile={}", part.display()));
+    if let Some(b) = boot {
+        command.arg(format!("-Xbootclasspath/a:{}", b.display()));
+    }
+    let path: Vec<String> = path.iter().map(|p| p.display().to_string()).collect();
+    command.arg("-cp").arg(path.join(":"));
+    let answer = crate::setup::child::output(&mut command).map_err(|e| e.to_string());
+    let _ = std::fs::remove_file(&list_file);
+    let answer = answer.inspect_err(|_| {
+        let _ = std::fs::remove_file(&part);
+    })?;
+    if !answer.status.success() || !part.is_file() {
+        let _ = std::fs::remove_file(&part);
+        let said = String::from_utf8_lossy(&answer.stderr).into_owned()
+            + &String::from_utf8_lossy(&answer.stdout);
+        return Err(format!(
+            "{}: {}",
+            answer.status,
+            said.lines().last().unwrap_or("no word")
+        ));
+    }
+    std::fs::rename(&part, place).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_merged_without_ids_and_torn_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        std::fs::write(&a, "# head\njava/lang/Object id: 0\nx/Y id: 7\nz/Q id: 9 super: 7 source: /j\n@lambda-proxy x/Y run\nto").unwrap();
+        std::fs::write(&b, "x/Y id: 3\nx/Z id: 4\n").unwrap();
+        let got: Vec<String> = merged(&[a, b, dir.path().join("none")])
+            .into_iter()
+            .collect();
+        assert_eq!(
+            got,
+            ["@lambda-proxy x/Y run", "java/lang/Object", "x/Y", "x/Z"]
+        );
+    }
+}

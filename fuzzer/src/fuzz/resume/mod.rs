@@ -1,0 +1,6 @@
+//! What a process leaves for the next one, and how that takes it up.
+//!
+//! Written at each step of the loop by way of campaign/state, which has the files; read once, by [`super::engine`].
+
+pub(in crate::fuzz) mod finds;
+pub(in crate::fuzz) mod saved;
