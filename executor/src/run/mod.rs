@@ -211,6 +211,7 @@ impl Runner {
         product.fell_back(fallbacks);
         if missing.is_some() {
             product.record.void = missing;
+            product.record.times.total = ms(began);
             return Ok(product);
         }
         if restored.is_some() {
@@ -399,7 +400,7 @@ fn void_if_lost(
 ) -> Result<(), RunError> {
     let why = match (made, lost) {
         (_, Some(said)) => format!("slot lost: slot init has ended{said}"),
-        (Err(RunError::Slot(why)), None) => format!("slot lost: {why}"),
+        (Err(RunError::Slot(why)), None) => format!("slot failed: {why}"),
         (made, None) => return made,
     };
     record.void.get_or_insert(why);
@@ -415,7 +416,9 @@ fn missing_kernel_cuts(
 ) -> Result<Option<String>, RunError> {
     match (refuse_kernel_faults(sequence, why), before) {
         (Ok(()), _) => Ok(None),
-        (Err(needed), Some(Ok(()))) => Ok(Some(needed.to_string())),
+        (Err(_), Some(Ok(()))) => Ok(Some(format!(
+            "kernel rules, which worked before, do not in this slot: {why}"
+        ))),
         (Err(needed), _) => Err(needed),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A line is the FNV-1a 64 of its JSON as 16 hex digits, a blank, the JSON. The file only grows; only a line that says that the
 //! instance ended is taken away again, when it goes on. So a reader keeps how far it has read. It takes whole lines only, never
-//! half a one, and refuses another version; what it makes of the lines is `fuzz/sync`'s business.
+//! half a one, and refuses another version; what it makes of the lines is `fuzz/instances/sync`'s business.
 
 use super::folder::{append, io};
 use super::state::Identity;

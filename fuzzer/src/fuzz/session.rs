@@ -90,7 +90,7 @@ pub struct Session {
     pub waiting: Vec<Job>,
     /// Key `n` wants an end of the run in the observers.
     pub giving_up: Arc<AtomicBool>,
-    /// What the next record of the journal will say (saved.rs).
+    /// What the next record of the journal will say (resume/saved.rs).
     pub redo: Redo,
     pub news: News,
     pub templates: usize,
@@ -530,7 +530,7 @@ impl Session {
             s.stability = self.learnt.stability();
             s.findings = self.bugs();
             s.imported = c.imported;
-            s.others = self.instances.others.len() as u64;
+            s.others = self.instances.sharing.len() as u64;
             s.known.clone_from(&self.known);
             s.kept_findings.clone_from(&self.findings);
             s.failing_runs = c.failing;

@@ -84,18 +84,16 @@ fn findings(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
     }
 }
 
-/// Where the stories of failures lie that did not show again; none where there are none.
+/// Where the stories of failures lie that are no findings: they did not show again, or nobody has replayed them. None where there are none.
 fn unconfirmed(dir: &Path) -> Option<String> {
     let places = std::iter::once(dir.to_owned()).chain(folders(dir).ok()?);
     let told = places.filter_map(|place| {
         let stories = place.join(UNCONFIRMED);
         let n = folders(&stories).ok()?.len();
         (n > 0).then(|| {
-            let other = if n == 1 { "failure" } else { "failures" };
-            format!(
-                "warren: {n} {other} that did not show again: {}",
-                stories.display()
-            )
+            let failures = if n == 1 { "failure" } else { "failures" };
+            let place = stories.display();
+            format!("warren: {n} {failures} without confirmation (evidence.txt says why): {place}")
         })
     });
     let told: Vec<String> = told.collect();
@@ -143,7 +141,10 @@ mod tests {
         let story = dir.path().join("quiet/default/unconfirmed/000007-1f2e3d4c");
         std::fs::create_dir_all(story).unwrap();
         let told = unconfirmed(&dir.path().join("quiet")).unwrap();
-        assert!(told.starts_with("warren: 1 failure that did not"), "{told}");
+        assert!(
+            told.starts_with("warren: 1 failure without confirmation"),
+            "{told}"
+        );
         assert!(told.ends_with("quiet/default/unconfirmed"), "{told}");
         for bad in ["out/default/findings/half", "nothing"] {
             let e = of(bad).unwrap_err();

@@ -103,7 +103,10 @@ fn one_box(
 
 /// What the user should know now.
 fn message(s: &Snapshot) -> Option<String> {
-    (!s.message.is_empty()).then(|| s.message.clone())
+    [&s.message, &s.news]
+        .into_iter()
+        .find(|t| !t.is_empty())
+        .cloned()
 }
 
 fn note(text: &str, room: usize, p: Palette) -> Line<'static> {

@@ -213,6 +213,9 @@ impl Screen {
         if s.message.is_empty() {
             s.message = self.message(&s, snapshot, interrupt);
         }
+        if let Some((news, _)) = &self.news {
+            s.news.clone_from(news);
+        }
         let drawn = terminal::frame(terminal, |frame| {
             screen::draw(frame, &s, self.view, &self.files, now, self.coloured);
         })?;
@@ -288,10 +291,8 @@ impl Screen {
         if snapshot.pause_wished() {
             return "pausing when the present run has ended; p goes on".into();
         }
-        match (self.note, &self.news) {
-            (Some((text, run)), _) if run == s.current.since => text.into(),
-            // The other pages have their keys there.
-            (_, Some((news, _))) if self.view.page == Page::Overview => news.clone(),
+        match self.note {
+            Some((text, run)) if run == s.current.since => text.into(),
             _ => String::new(),
         }
     }

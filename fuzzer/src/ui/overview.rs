@@ -84,12 +84,11 @@ fn overall_results(s: &Snapshot, p: Palette) -> Part {
     )
 }
 
-/// `12 (3 others)`: kept runs that came from the other instances, and how many of these are heard.
+/// `12 from 3`: kept runs that came from other instances, and how many of these are heard.
 fn imported(s: &Snapshot) -> String {
     match (s.imported, s.others) {
         (0, 0) => "-".to_owned(),
-        (n, 1) => format!("{n} (1 other)"),
-        (n, others) => format!("{n} ({others} others)"),
+        (n, others) => format!("{n} from {others}"),
     }
 }
 

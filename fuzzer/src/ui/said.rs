@@ -1,5 +1,5 @@
-//! What the campaign says while its screen is up: findings with their commands, reports on seeds, warnings. There is no room for it on the
-//! screen, so the newest lines are kept and printed once the terminal is given back.
+//! What the campaign says while its screen is up: findings with their commands, reports on seeds, warnings. The screen has
+//! room for one of them, so the newest are kept and printed once the terminal is given back.
 //!
 //! Filled by the screen's thread at each frame, printed by it at the end. It refuses to grow: a long campaign says more than anybody reads.
 

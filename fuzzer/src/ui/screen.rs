@@ -18,7 +18,7 @@ const WIDTH: u16 = 80;
 const HEIGHT: u16 = 24;
 
 /// Characters of a name in the banner: two of them leave room for the word PAUSED.
-const NAME: usize = 24;
+const NAME: usize = 18;
 
 /// Draws one frame.
 pub fn draw(
@@ -49,6 +49,8 @@ pub fn draw(
     let room = usize::from(area.width).saturating_sub(6);
     let keys = match s.message.as_str() {
         message if message.is_empty() || view.page == Page::Overview => keys(s, view.page, p),
+        // The banner says it, for as long as it lasts.
+        _ if s.paused_since.is_some() => keys(s, view.page, p),
         message => Line::styled(format!(" {} ", clip(message, room)), p.note()),
     };
     let width = u16::try_from(keys.width()).unwrap_or(u16::MAX);

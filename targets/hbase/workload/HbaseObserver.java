@@ -92,11 +92,11 @@ final class HbaseObserver {
                     Map<String, String[]> again = steadyLook();
                     wrong = again == null ? null : both(wrong, again);
                 }
+                why = "servers came and went, or something was under way, or what disagrees was another thing, whenever it was looked at";
                 if (wrong != null) {
                     wrong.values().forEach(w -> out.mismatch(master, w[0], w[1]));
                     return true;
                 }
-                why = "servers came and went, or something was under way, whenever it was looked at";
             } catch (IOException e) {
                 why = e.toString();
             }
@@ -125,10 +125,11 @@ final class HbaseObserver {
         return new TreeSet<>(admin.getClusterMetrics().getLiveServerMetrics().keySet());
     }
 
+    /** @return what both have; null when each has something and they share nothing: then it is looked at again */
     private static Map<String, String[]> both(Map<String, String[]> one, Map<String, String[]> other) {
         Map<String, String[]> both = new TreeMap<>(one);
         both.keySet().retainAll(other.keySet());
-        return both;
+        return both.isEmpty() && !other.isEmpty() ? null : both;
     }
 
     // ---- what is still under way

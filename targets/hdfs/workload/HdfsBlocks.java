@@ -38,8 +38,8 @@ final class HdfsBlocks {
     }
 
     /**
-     * What is missing after a while, and still when each DataNode has said anew what it has, is lost if it is on no disk either. What only a report
-     * brings back, or what lies on a disk and is not told of, was there all the time.
+     * What is missing after a while, and still when each DataNode has said anew what it has, is lost if it is on no disk either, or all its
+     * replicas count as bad. What only a report brings back, or what lies on a disk and is not told of, was there all the time.
      */
     void judge(Node active, DistributedFileSystem fs) throws Exception {
         if (told || noneMissing(fs, MENDED_NS)) {
@@ -50,9 +50,12 @@ final class HdfsBlocks {
         if (noneMissing(fs, REPORTED_NS)) {
             out.refused(active, "no missing block before its DataNode reports in full", counts + ", until all DataNodes were asked for full reports");
         } else {
-            String lost = disks.lost(missing(fs));
+            List<LocatedBlock> missing = missing(fs);
+            String lost = disks.lost(missing);
             if (lost != null) {
                 out.mismatch(active, "blocks are missing", counts + ", " + lost + " on no disk");
+            } else if (missing.stream().anyMatch(LocatedBlock::isCorrupt)) {
+                out.mismatch(active, "blocks are missing", counts + ", the replicas that there are count as bad");
             } else {
                 out.refused(active, "no missing block that lies on a disk", counts);
             }

@@ -7,7 +7,7 @@ import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.EnumSet;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -36,7 +36,10 @@ import warren.workload.Runner;
  */
 final class HdfsObserver {
     /** A NameNode asks for a lost recovery of a block again when the last try is 30 heartbeats old (PendingRecoveryBlocks), and not before. */
-    private static final long LEASE_NS = (30 * Runner.number("heartbeat_s", 1) + 10) * 1_000_000_000L;
+    private static final long LEASE_AGAIN_NS = (30 * Runner.number("heartbeat_s", 1) + 1) * 1_000_000_000L;
+    private static final long LEASE_NS = LEASE_AGAIN_NS + 9_000_000_000L;
+    /** The same where it was told already. */
+    private static final long LEASE_TOLD_NS = 5_000_000_000L;
     /** So long a NameNode that follows the active one may take to read what that has written. */
     private static final long FOLLOW_NS = Runner.number("serve_ms", 30_000) * 1_000_000L;
     private static final long ROUNDS_NS = 12_000_000_000L;
@@ -125,13 +128,16 @@ final class HdfsObserver {
 
     /** Another NameNode may become the active one just when the one that was is asked: then the other is. */
     private void atActive(Question question) throws Exception {
-        long limit = System.nanoTime() + ROUNDS_NS;
+        long limit = 0;
         while (true) {
             try {
                 question.ask();
                 return;
             } catch (RemoteException e) {
-                if (System.nanoTime() - limit >= 0) {
+                // Some questions wait for long before they meet one that is the active one no more.
+                if (limit == 0) {
+                    limit = System.nanoTime() + ROUNDS_NS;
+                } else if (System.nanoTime() - limit >= 0) {
                     throw e;
                 }
             }
@@ -184,16 +190,21 @@ final class HdfsObserver {
 
     // ---- leases
 
-    /** No client lives that writes: each file that is still open is asked for its recovery until that is taken, and must be closed. */
+    /**
+     * No client lives that writes: each file that is still open is asked for its recovery until that is taken, once more when a recovery that was
+     * lost may be asked for again, and must be closed. What the round before has waited for in vain is not waited for as long.
+     */
     private void leases() throws Exception {
         DistributedFileSystem fs = systems.get(active);
-        long limit = System.nanoTime() + LEASE_NS;
-        Set<String> asked = new HashSet<>();
+        long limit = System.nanoTime() + (workload.leaseStays ? LEASE_TOLD_NS : LEASE_NS);
+        Map<String, Long> asked = new HashMap<>();
         Map<String, String> open = open(fs);
         while (!open.isEmpty()) {
             for (String path : open.keySet()) {
-                if (!asked.contains(path) && recovers(fs, path)) {
-                    asked.add(path);
+                Long before = asked.get(path);
+                boolean due = before == null || System.nanoTime() - before >= LEASE_AGAIN_NS;
+                if (due && recovers(fs, path)) {
+                    asked.put(path, System.nanoTime());
                 }
             }
             LockSupport.parkNanos(POLL_NS);
@@ -202,6 +213,7 @@ final class HdfsObserver {
                 for (Map.Entry<String, String> e : open.entrySet()) {
                     out.leftover("lease", e.getKey(), e.getValue());
                 }
+                workload.leaseStays = true;
                 return;
             }
         }
@@ -270,7 +282,7 @@ final class HdfsObserver {
         while (System.nanoTime() - limit < 0) {
             try {
                 long applied = applied(behind);
-                if (applied >= end) {
+                if (applied >= end || findActive() && behind == active) {
                     return;
                 }
                 seen = "has applied " + applied + " of " + end;
@@ -278,6 +290,9 @@ final class HdfsObserver {
                 seen = e.toString();
             }
             LockSupport.parkNanos(POLL_NS);
+        }
+        if (!behind.alive()) {
+            return;
         }
         out.refused(behind, "following the active NameNode", seen);
     }

@@ -51,6 +51,9 @@ public final class HdfsWorkload extends Driver {
         Runner.main(args, new HdfsWorkload(new HdfsConf(namenodes)));
     }
 
+    /** A look at the healed cluster has found a lease that stays. */
+    boolean leaseStays;
+
     private HdfsWorkload(HdfsConf conf) {
         this.conf = conf;
     }

@@ -368,6 +368,6 @@ public final class ZkWorkload extends Driver {
 
     @Override
     public boolean observe(Runner run, Observations out, boolean durable) throws Exception {
-        return new ZkObserver(run, out, SESSION_MS).observe();
+        return new ZkObserver(run, out, SESSION_MS, durable).observe();
     }
 }

@@ -10,6 +10,7 @@ use crate::run::evidence::last_words;
 use crate::run::midway::Midway;
 use crate::run::options::RunError;
 use crate::run::phases::boot::Boot;
+use crate::slot::SlotError;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use warren_model::{FaultSequence, LogMoment, NodeName, Phase, RunProduct};
@@ -195,6 +196,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 let longest = longest.entry(self.drive.phase).or_default();
                 *longest = (*longest).max(s.longest_ns / MS);
             }
+            // The run is void for that, and says so.
+            Err(SlotError::Lost { .. }) => {}
             // Without it a checker would take the phase for one without a stall, and the machine's fault for the target's.
             Err(e) => {
                 let why = format!("whether the machine stood still is not known: {e}");
@@ -438,7 +441,9 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         for i in 0..self.drive.cluster.nodes.len() {
             self.drive.cluster.kill_node(i);
         }
-        self.wait_dead();
+        if let Some(why) = self.wait_dead() {
+            self.drive.void.get_or_insert(why);
+        }
         self.drive.mark_logs(LogMoment::Durability);
         let all: Vec<usize> = (0..self.drive.cluster.nodes.len()).collect();
         self.drive.cluster.spawn_nodes(&all)?;
@@ -448,18 +453,21 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         self.command(Command::CheckDurable, Phase::Final)
     }
 
-    fn wait_dead(&mut self) {
+    /// Waits until all that was killed has ended; what has not. At the end of a run that is no matter: its evidence is whole.
+    fn wait_dead(&mut self) -> Option<String> {
         let deadline = Instant::now() + DYING;
+        let mut alive = None;
         for n in &self.drive.cluster.nodes {
             if let Some(p) = &n.process {
                 // A slot that is lost has no living process either.
                 if let Ok(None) = self.drive.cluster.slot.wait_exit(p, deadline) {
-                    let why = format!("{} did not end after SIGKILL in {DYING:?}", n.name);
-                    self.drive.void.get_or_insert(why);
+                    let why = || format!("{} did not end after SIGKILL in {DYING:?}", n.name);
+                    alive.get_or_insert_with(why);
                 }
             }
         }
         let _ = self.drive.turn();
+        alive
     }
 
     /// Kills what lives. An exit from now on is never a finding.

@@ -127,19 +127,26 @@ impl Parked {
                 let (_, images) = inside(&one.folder);
                 match slot.restore_apart(&self.criu, one.launcher, &images, &process, stdout) {
                     Ok(process) => Ok(process),
-                    Err(e @ SlotError::Refused { .. }) => Err(e.to_string()),
-                    Err(e) => return Err(RunError::Slot(e.to_string())),
+                    Err(e) => match nothing_is_there(&e) {
+                        true => Err(e.to_string()),
+                        false => {
+                            self.did_not_go_on();
+                            return Err(RunError::Slot(e.to_string()));
+                        }
+                    },
                 }
             }
         };
         match &restored {
             Ok(_) => self.failures.store(0, Ordering::Relaxed),
-            Err(_) => {
-                self.failures.fetch_add(1, Ordering::Relaxed);
-                *lock(&self.failed) = Some(Instant::now());
-            }
+            Err(_) => self.did_not_go_on(),
         }
         Ok(restored)
+    }
+
+    fn did_not_go_on(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        *lock(&self.failed) = Some(Instant::now());
     }
 
     /// The folder that a slot must be opened with for them to go on there.
@@ -245,9 +252,54 @@ fn dump(slot: &Slot, all: &Parked, one: &Launched, folder: &Path) -> Result<One,
     })
 }
 
+/// After this error of a restore the JVM is surely not there, and another one may be started in its place.
+fn nothing_is_there(e: &SlotError) -> bool {
+    matches!(e, SlotError::Refused { .. })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two JVMs of one node would look like a bug of the target's.
+    #[test]
+    fn only_a_refused_restore_leaves_room_for_another_jvm() {
+        let doing = || "restoring n1".to_owned();
+        let why = || "no such process".to_owned();
+        let table = [
+            (
+                SlotError::Refused {
+                    doing: doing(),
+                    why: why(),
+                },
+                true,
+            ),
+            (
+                SlotError::Stray {
+                    doing: doing(),
+                    why: why(),
+                },
+                false,
+            ),
+            (
+                SlotError::Silent {
+                    doing: doing(),
+                    seconds: 60,
+                },
+                false,
+            ),
+            (
+                SlotError::Lost {
+                    doing: doing(),
+                    said: String::new(),
+                },
+                false,
+            ),
+        ];
+        for (e, expect) in table {
+            assert_eq!(nothing_is_there(&e), expect, "{e}");
+        }
+    }
 
     #[test]
     fn the_clock_they_are_made_on_is_before_any_runs() {

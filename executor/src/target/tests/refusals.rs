@@ -83,7 +83,7 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "tik_ms = 50\n",
             "clock.tick_ms",
             "missing",
-            "by `tik_ms`",
+            "instead of `tik_ms`",
         ),
         (
             "max_dead = 1",

@@ -117,7 +117,7 @@ pub struct Snapshot {
     pub pending: u64,
     /// Classes not yet exhausted.
     pub classes: u64,
-    /// Kept runs of other instances taken in, and the instances heard so far (`-M`, `-S`).
+    /// Kept runs of other instances taken in, and the instances that share the work now (`-M`, `-S`).
     pub imported: u64,
     pub others: u64,
     /// Slots set by any run / map size / slots of the fault-free runs.
@@ -153,6 +153,8 @@ pub struct Snapshot {
     pub finds: Vec<FindLine>,
     /// A message to show, such as what stopping waits for.
     pub message: String,
+    /// The newest line that the campaign said, for a while. The screen fills it in.
+    pub news: String,
     /// Lines to print once, in order, with `--no-ui` (findings, learning); the reader drains them.
     pub lines: Vec<String>,
     /// The campaign has ended.

@@ -1,5 +1,5 @@
 //! What learning leaves behind: the roots of the search with what the fault-free runs of each start state cover, and what was learned
-//! on the way. A part of the saved state (saved.rs); filled by learning, starts and side_by_side, read by all that draw from a root.
+//! on the way. A part of the saved state (resume/saved.rs); filled by learning, starts and side_by_side, read by all that draw from a root.
 //! It runs nothing.
 
 use crate::fuzz::slots::side_by_side::Rehearsed;

@@ -559,7 +559,7 @@ fn another_campaign_is_refused_with_every_difference() {
     assert_eq!(stat(&root, "seed"), "3");
     let said = snapshot.drain_lines().join("\n");
     assert!(
-        said.contains("-s 99 is passed over") && said.contains("resuming: "),
+        said.contains("-s 99 is ignored") && said.contains("resuming: "),
         "{said}"
     );
 }

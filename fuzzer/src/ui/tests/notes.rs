@@ -17,17 +17,45 @@ fn messages_and_news() {
     s.current.faults = (0..10).map(|i| format!("crash n{i}")).collect();
     anywhere(&overview((110, 36), &s, t), &["note : ending: once more"]);
 
-    let (shared, interrupt) = (SharedSnapshot::default(), Interrupt::default());
     let mut screen = Screen::new(false);
     let said = ["runs from snapshots start cold: \u{1b}[2J", "  a detail"].map(String::from);
     screen.hear(&said, t);
-    let message = |screen: &Screen| screen.message(&busy(t), &shared, &interrupt);
-    assert_eq!(message(&screen), "runs from snapshots start cold:  [2J");
-    screen.view.page = Page::Logs;
-    assert_eq!(message(&screen), "", "the keys stay where they are");
-    screen.view.page = Page::Overview;
+    let news = |screen: &Screen| screen.news.as_ref().map(|(text, _)| text.clone());
+    assert_eq!(
+        news(&screen).unwrap(),
+        "runs from snapshots start cold:  [2J"
+    );
     screen.hear(&[], t + Duration::from_secs(60));
-    assert_eq!(message(&screen), "");
+    assert_eq!(news(&screen), None);
+
+    let mut s = busy(t);
+    s.news = "runs from snapshots start cold".into();
+    anywhere(
+        &overview((80, 24), &s, t),
+        &["note : runs from snapshots start cold"],
+    );
+    // Neither the keys of another page nor what ends a campaign give way to it.
+    let logs = lines(&buffer(
+        (80, 24),
+        &s,
+        page(Page::Logs),
+        &Files::default(),
+        t,
+        false,
+    ));
+    anywhere(&logs, &["q quit"]);
+    assert!(overview((20, 5), &s, t)[0].starts_with("q ends the campaign"));
+    let mut still = paused(t);
+    still.message = "paused: p goes on".into();
+    let logs = lines(&buffer(
+        (80, 24),
+        &still,
+        page(Page::Logs),
+        &Files::default(),
+        t,
+        false,
+    ));
+    anywhere(&logs, &["PAUSED", "p go on"]);
 }
 
 #[test]
@@ -78,4 +106,13 @@ fn a_note_belongs_to_the_run_its_key_was_pressed_in() {
     assert_eq!(message(&screen, &run(1)), "");
     screen.key(n, &learning(t), (80, 24).into(), &shared, &interrupt);
     assert!(message(&screen, &learning(t)).contains("learning needs its runs"));
+}
+
+#[test]
+fn what_came_from_other_instances_has_room_in_its_box() {
+    let t = Instant::now();
+    let mut s = busy(t);
+    anywhere(&overview((80, 24), &s, t), &["imported : -"]);
+    (s.imported, s.others) = (123, 15);
+    anywhere(&overview((80, 24), &s, t), &["imported : 123 from 15"]);
 }

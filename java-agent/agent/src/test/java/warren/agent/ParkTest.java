@@ -26,7 +26,7 @@ class ParkTest {
         return Integer.parseInt(Slot.version(new File(java)));
     }
 
-    /** As executor/src/run/hot.rs gives them. */
+    /** As executor/src/run/made_once/hot.rs gives them. */
     private static String[] flags(String java) {
         List<String> flags = new ArrayList<>(List.of("-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"));
         if (feature(java) >= 24) {

@@ -42,12 +42,14 @@ final class Liveness {
         private final AtomicBoolean answered = new AtomicBoolean();
         private final Thread thread;
 
-        Asked(String name, String what, Client client, Question question, Answer answer) {
+        Asked(String name, String what, Client client, Question question, Answer answer, Runnable behind) {
             this.client = client;
             this.answer = answer;
             thread = Runner.start(name, () -> {
                 try {
                     answer(question.ask());
+                    // Only then: to close a session takes its own time.
+                    behind.run();
                 } catch (Throwable t) {
                     // An error in a library: nobody was asked.
                     if (answered.compareAndSet(false, true)) {
@@ -57,14 +59,17 @@ final class Liveness {
             });
         }
 
-        private void answer(String failure) {
-            if (answered.compareAndSet(false, true)) {
+        /** @return false when somebody has answered before */
+        private boolean answer(String failure) {
+            boolean first = answered.compareAndSet(false, true);
+            if (first) {
                 answer.tell(failure);
             }
+            return first;
         }
     }
 
-    /** Waits until all have answered, or until the limit, and answers for those that have not. */
+    /** Waits until all have answered, or until the limit, and answers for those that have not, whose operations are cut off. */
     private static void await(List<Asked> all, long limit) throws InterruptedException {
         List<Thread> threads = new ArrayList<>();
         for (Asked asked : all) {
@@ -72,8 +77,8 @@ final class Liveness {
         }
         Runner.join(threads, limit);
         for (Asked asked : all) {
-            if (asked.thread.isAlive()) {
-                asked.answer("its thread did not come back");
+            if (asked.thread.isAlive() && asked.answer("its thread did not come back")) {
+                asked.client.cut();
             }
         }
     }
@@ -87,26 +92,17 @@ final class Liveness {
                 continue;
             }
             final Client client = run.extra("serve-" + phase + "-" + node.name);
-            all.add(new Asked(client.name, "serve", client, () -> {
-                String failure = until(began, node, started, () -> {
-                    client.open(node, run.operationMs);
-                    run.driver.serve(client);
-                });
-                client.close();
-                return failure;
-            }, failure -> {
+            all.add(new Asked(client.name, "serve", client, () -> until(began, node, started, () -> {
+                client.open(node, run.operationMs);
+                run.driver.serve(client);
+            }), failure -> {
                 // A node that has died meanwhile is asked nothing; whether it may die is another check's question.
                 if (failure == null || node.alive()) {
                     run.observations.serve(phase, node.name, failure == null, Runner.since(began), failure);
                 }
-            }));
+            }, client::close));
         }
         await(all, limit(began, started));
-        for (Asked asked : all) {
-            if (asked.thread.isAlive()) {
-                asked.client.cut();
-            }
-        }
     }
 
     /** The clients of the test go on, each wherever it is let in; nodes that end by themselves are started again meanwhile. */
@@ -121,10 +117,9 @@ final class Liveness {
             all.add(new Asked("progress-" + client.name, "progress", client, () -> until(began, null, true, () -> {
                 client.session(run.operationMs);
                 run.driver.serve(client);
-            }), failure -> run.observations.progress(phase, client.name, failure == null, Runner.since(began), failure)));
+            }), failure -> run.observations.progress(phase, client.name, failure == null, Runner.since(began), failure), () -> { }));
         }
-        // Each of the two times it asks may end with an operation that began in time.
-        await(all, limit(began, true) + 2 * run.operationMs * 1_000_000L);
+        await(all, limit(began, true));
     }
 
     /**
@@ -140,9 +135,10 @@ final class Liveness {
         return failure;
     }
 
-    /** When a thread that asks must be back. */
+    /** When a thread that asks must be back: what it began in time may take as long as two operations, each of the two times. */
     private long limit(long began, boolean started) {
-        return began + serveNs + (started ? serveNs + STARTED_NS : 0) + 2_000_000_000L;
+        long asked = serveNs + (started ? serveNs + STARTED_NS : 0);
+        return began + asked + 2 * run.operationMs * 1_000_000L + 2_000_000_000L;
     }
 
     /** How often the node was started, or all of them where none is asked about. */
