@@ -113,7 +113,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
 ///
 /// # Errors
 /// Whatever else keeps it from beginning: options, the target and its files, the disk. It says nothing of what was saved.
-pub fn is_another(args: &FuzzArgs) -> Result<Option<String>, CliError> {
+pub fn differs_from_folder(args: &FuzzArgs) -> Result<Option<String>, CliError> {
     match fuzz::differences(&asked(args)?.0) {
         Ok(differences) => Ok((!differences.is_empty()).then(|| differences.join("; "))),
         Err(e @ FuzzError::Format { .. }) => Ok(Some(e.to_string())),
@@ -124,7 +124,7 @@ pub fn is_another(args: &FuzzArgs) -> Result<Option<String>, CliError> {
 /// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.
 fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     let mut options = options(args);
-    may_start_so(args).map_err(CliError::usage)?;
+    check_flags(args).map_err(CliError::usage)?;
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
     let counted = if args.coverage_report { "yes" } else { "no" };
@@ -201,7 +201,7 @@ fn all_cold(args: &FuzzArgs) -> Option<&'static str> {
 ///
 /// # Errors
 /// For people.
-pub fn may_start_so(args: &FuzzArgs) -> Result<(), String> {
+pub fn check_flags(args: &FuzzArgs) -> Result<(), String> {
     for (flag, given, does) in [
         ("--without", args.without.is_some(), "leaves out parts of"),
         ("--swarm", args.swarm, "draws options of"),

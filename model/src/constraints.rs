@@ -214,7 +214,7 @@ impl ClusterShape {
     /// Whether `next` is allowed whichever nodes the faults before it met: each group bears it also where none of the dead is among those cut
     /// off. For sequences of patterns, whose nodes are known only when they come. What takes no more of a group than `state` is no offence.
     #[must_use]
-    pub fn bears_apart(&self, state: &ClusterState, next: &ClusterState) -> bool {
+    pub fn allowed_for_any_nodes(&self, state: &ClusterState, next: &ClusterState) -> bool {
         self.groups.iter().all(|g| {
             let would = apart(g, next);
             would <= g.max_dead || would <= apart(g, state)

@@ -423,7 +423,7 @@ fn borne_apart() {
             states.push(next.unwrap_or_else(|e| panic!("{f:?}: {e}")));
         }
         let two = states.len() - 2;
-        shape.bears_apart(&states[two], &states[two + 1])
+        shape.allowed_for_any_nodes(&states[two], &states[two + 1])
     };
     let isolated = cut(&["n1"], &[], None);
     let split = cut(&["n1", "n2"], &[], None);

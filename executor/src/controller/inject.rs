@@ -249,7 +249,7 @@ impl Controller {
             return;
         }
         self.since = now;
-        self.accept_less.clear();
+        self.accept_earlier.clear();
         if self.current >= self.faults.len() {
             self.finish(out);
         } else if self.acting.is_empty() {

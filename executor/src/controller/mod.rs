@@ -46,7 +46,7 @@ pub struct Controller {
     /// When a node died last: the others may know it by their own clocks only.
     died: Option<u64>,
     /// Nodes that accept a smaller n for the awaited fault.
-    accept_less: Vec<NodeName>,
+    accept_earlier: Vec<NodeName>,
     /// Nodes whose ready probe passed since their spawn.
     ready: Vec<NodeName>,
     machine_cut: Vec<NodeName>,
@@ -73,7 +73,7 @@ impl Controller {
             after_go: false,
             since: now,
             died: None,
-            accept_less: Vec::new(),
+            accept_earlier: Vec::new(),
             ready: Vec::new(),
             machine_cut: Vec::new(),
             self_exits: Vec::new(),

@@ -100,7 +100,7 @@ pub enum Action {
     /// Answered by [`Seen::CutGone`].
     Uncut,
     /// On this node the next occurrence with any n will do.
-    AcceptLess { fault: usize, node: NodeName },
+    AcceptEarlier { fault: usize, node: NodeName },
     /// So many faults are done.
     SetCurrent { done: usize },
     /// Threads held for this fault leave.

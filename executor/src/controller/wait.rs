@@ -129,9 +129,9 @@ impl Controller {
         let silent = |a: &Arrivals| now.saturating_sub(a.last.max(since)) > DRIFT_AFTER;
         let comes = entries.iter().any(|(_, a)| a.n > 0 && !silent(a));
         for (node, a) in entries {
-            if silent(a) && (a.n > 0 || !comes) && !self.accept_less.contains(node) {
-                self.accept_less.push(node.clone());
-                out.push(Action::AcceptLess {
+            if silent(a) && (a.n > 0 || !comes) && !self.accept_earlier.contains(node) {
+                self.accept_earlier.push(node.clone());
+                out.push(Action::AcceptEarlier {
                     fault: self.current,
                     node: node.clone(),
                 });

@@ -254,7 +254,7 @@ impl NodePage {
     }
 
     /// The next occurrence with any n is accepted for the fault `index` (after 1 s of silence).
-    pub fn accept_less(&self, index: usize) {
+    pub fn accept_earlier(&self, index: usize) {
         let count = usize::try_from(self.word(Word::PlanCount)).unwrap_or(0);
         for i in 0..count.min(PLAN_MAX) {
             let at = PLAN + i * PLAN_ENTRY;
@@ -458,7 +458,7 @@ mod tests {
             },
         ])
         .unwrap();
-        p.accept_less(2);
+        p.accept_earlier(2);
         let b = std::fs::read(dir.path().join("n")).unwrap();
         let word = |at: usize| u64::from_le_bytes(b[at..at + 8].try_into().unwrap());
         assert_eq!(&b[0..8], b"WARNNDG1");

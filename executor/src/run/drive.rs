@@ -451,9 +451,9 @@ impl<'r, 'a> Drive<'r, 'a> {
                 self.cluster.end_cut()?;
                 self.queue.push_back(Seen::CutGone);
             }
-            Action::AcceptLess { fault, node } => {
+            Action::AcceptEarlier { fault, node } => {
                 if let Some(i) = self.cluster.index(&node) {
-                    self.cluster.nodes[i].page.accept_less(fault);
+                    self.cluster.nodes[i].page.accept_earlier(fault);
                 }
             }
             Action::SetCurrent { done } => {

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::level3::{self, PlainSlot};
-use super::started::{Answer, Init, PATIENCE, Shared, odd};
+use super::started::{Answer, Init, PATIENCE, Shared, unexpected};
 use super::wire::{self, Numbered, Reply, Request, Setup};
 use super::{
     AtDump, CutRules, Exit, Healed, Level, ProbeAnswer, Process, SlotConfig, SlotError, SpawnSpec,
@@ -188,7 +188,7 @@ impl Slot {
         let doing = || format!("starting {}", spec.name);
         let (reply, pidfd) = self.ask(Request::Spawn(spec.clone()), &doing, PATIENCE)?;
         let (Reply::Spawned { pid, spawned_ns }, Some(pidfd)) = (reply, pidfd) else {
-            return Err(odd(doing()));
+            return Err(unexpected(doing()));
         };
         // A dead process's number may come again: the exit of the old one must not answer for the new one.
         let by_us = {
@@ -238,7 +238,7 @@ impl Slot {
             processes,
         } = reply
         else {
-            return Err(odd(doing()));
+            return Err(unexpected(doing()));
         };
         let named = specs.iter().zip(&processes);
         Ok(Launched {
@@ -288,7 +288,7 @@ impl Slot {
         };
         match self.ask(request, &doing, CRIU_PATIENCE)?.0 {
             Reply::Dumped { clock_ns } => Ok(clock_ns),
-            _ => Err(odd(doing())),
+            _ => Err(unexpected(doing())),
         }
     }
 
@@ -353,7 +353,7 @@ impl Slot {
                     doing: doing(),
                     why: e.to_string(),
                 }),
-            Ok(_) => Err(odd(doing())),
+            Ok(_) => Err(unexpected(doing())),
             Err(e) => {
                 self.shared.lock().recall(process.pid_inside, old);
                 Err(e)
@@ -382,7 +382,7 @@ impl Slot {
             joins: None,
         };
         let Reply::Restored { clock_offset } = self.ask(request, &doing, CRIU_PATIENCE)?.0 else {
-            return Err(odd(doing()));
+            return Err(unexpected(doing()));
         };
         self.clock_offset.store(clock_offset, Ordering::SeqCst);
         processes
@@ -395,7 +395,7 @@ impl Slot {
     fn adopt(&self, name: &str, pid: i32, spawned_ns: u64) -> Result<Process, SlotError> {
         let doing = || format!("taking hold of {name}");
         let (Reply::Pidfd, Some(pidfd)) = self.ask(Request::Pidfd(pid), &doing, PATIENCE)? else {
-            return Err(odd(doing()));
+            return Err(unexpected(doing()));
         };
         let by_us = Arc::clone(self.shared.lock().kills.entry(pid).or_default());
         Ok(Process {
@@ -462,7 +462,7 @@ impl Slot {
             .0
         {
             Reply::Probed(answers) => Ok(answers),
-            _ => Err(odd(doing())),
+            _ => Err(unexpected(doing())),
         }
     }
 
@@ -484,7 +484,7 @@ impl Slot {
             .0
         {
             Reply::Cut { t_ns } => Ok(t_ns),
-            _ => Err(odd(doing())),
+            _ => Err(unexpected(doing())),
         }
     }
 
@@ -499,7 +499,7 @@ impl Slot {
         let doing = || "asking for heals".to_string();
         match self.ask(Request::Heals, &doing, PATIENCE)?.0 {
             Reply::Heals(heals) => Ok(heals),
-            _ => Err(odd(doing())),
+            _ => Err(unexpected(doing())),
         }
     }
 
@@ -508,7 +508,7 @@ impl Slot {
         let doing = || "asking for stalls".to_string();
         match self.ask(Request::Stalls, &doing, PATIENCE)?.0 {
             Reply::Stalls(stalls) => Ok(stalls),
-            _ => Err(odd(doing())),
+            _ => Err(unexpected(doing())),
         }
     }
 

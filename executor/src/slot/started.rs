@@ -174,7 +174,7 @@ impl Init {
                 why,
                 remedy,
             }),
-            Ok(Some(_)) => Err(odd("making a slot".into())),
+            Ok(Some(_)) => Err(unexpected("making a slot".into())),
             Ok(None) | Err(_) => Err(lost()),
         }
     }
@@ -257,7 +257,7 @@ impl Drop for Init {
     }
 }
 
-pub(super) fn odd(doing: String) -> SlotError {
+pub(super) fn unexpected(doing: String) -> SlotError {
     SlotError::Refused {
         doing,
         why: "slot init answered something else; binary and library differ, rebuild both".into(),

@@ -4,7 +4,7 @@
 //! are gone when a cut begins or ends, so this is for runs without any. It knows of no agent.
 
 use super::host::Slot;
-use super::started::{PATIENCE, odd};
+use super::started::{PATIENCE, unexpected};
 use super::wire::{Reply, Request};
 use super::{Cut, SlotError};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl Slot {
             .0
         {
             Reply::CountingTraffic => Ok(()),
-            _ => Err(odd(doing())),
+            _ => Err(unexpected(doing())),
         }
     }
 
@@ -88,7 +88,7 @@ impl Slot {
         let doing = || "asking for the nodes' traffic".to_string();
         match self.ask(Request::Traffic, &doing, PATIENCE)?.0 {
             Reply::Traffic(traffic) => Ok(traffic),
-            _ => Err(odd(doing())),
+            _ => Err(unexpected(doing())),
         }
     }
 }

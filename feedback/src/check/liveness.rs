@@ -124,7 +124,7 @@ pub fn check_serve(product: &RunProduct, rules: &Rules) -> CheckResult {
             },
         );
     }
-    result.whatever_the_names()
+    result.sorted_without_names()
 }
 
 /// What a client was told, for the evidence: a client that tries again may tell of each try with its stack. The first two lines that are none

@@ -144,7 +144,7 @@ impl CheckResult {
     /// Of a checker that goes from node to node: its failures by stage, then by what was seen. The first one names the finding, and nodes
     /// that change names must not change it.
     #[must_use]
-    pub fn whatever_the_names(mut self) -> Self {
+    pub fn sorted_without_names(mut self) -> Self {
         self.failures
             .sort_by_cached_key(|f| (f.stage, f.normalised.clone(), f.role.clone()));
         self

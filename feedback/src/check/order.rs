@@ -38,7 +38,7 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
         }
     }
     // Which names the finding must depend neither on keys nor on which came first.
-    ops.settle(NAME, result.whatever_the_names())
+    ops.settle(NAME, result.sorted_without_names())
 }
 
 /// The content an ok operation shows under its order number; `None` in the pair = a delete.

@@ -59,7 +59,7 @@ pub fn check_mismatch(product: &RunProduct, _: &Rules) -> CheckResult {
             );
         }
     }
-    result.whatever_the_names()
+    result.sorted_without_names()
 }
 
 /// Questions the workload could not ask.

@@ -115,7 +115,7 @@ pub struct Figures {
 }
 
 /// A value on one line. afl-whatsup hands each line but command_line to the shell between double quotes: nothing in one may act there.
-fn tame(key: &str, value: &str) -> String {
+fn shell_safe(key: &str, value: &str) -> String {
     let acts = |c: char| key != "command_line" && "$`\"\\".contains(c);
     value
         .chars()
@@ -142,7 +142,7 @@ impl Figures {
         let mut text = String::new();
         let mut put = |key: &str, value: String| {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{key:<18}: {}", tame(key, &value));
+            let _ = writeln!(text, "{key:<18}: {}", shell_safe(key, &value));
         };
         macro_rules! keys { ($($key:literal = $value:expr;)+) => { $(put($key, $value.to_string());)+ } }
         let cvg = percent(self.edges_found, self.total_edges);

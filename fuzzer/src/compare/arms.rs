@@ -4,7 +4,7 @@
 use super::campaign::{owned, parsed};
 use crate::cli::args::FuzzArgs;
 use crate::fuzz::StrategyKind;
-use crate::fuzz_cmd::{may_start_so, parts_of};
+use crate::fuzz_cmd::{check_flags, parts_of};
 
 /// The strategy whose parts `--ablate` takes away.
 const ABLATED: &str = "warren";
@@ -76,7 +76,7 @@ pub fn check_options(target: &str, arms: &[Arm], options: &[String]) -> Result<(
         };
         let of_arm = |e| format!("{asked}, with the options of fuzz: {e}");
         let less = parsed(&arm.flags()).map_err(of_arm)?;
-        may_start_so(&less).map_err(of_arm)?;
+        check_flags(&less).map_err(of_arm)?;
         let whole = Arm {
             without: Vec::new(),
             ..arm.clone()

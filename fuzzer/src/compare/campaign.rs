@@ -150,7 +150,7 @@ impl Campaign {
     /// Why what was saved is no part of this campaign: begun with something else, or damaged. All else that may be wrong (a file of the
     /// target, a disk) says nothing of it, and is an error: hours of work are not taken away for it.
     fn is_another(&self) -> Result<Option<String>, CliError> {
-        fuzz_cmd::is_another(&parsed(&self.words).map_err(CliError::usage)?)
+        fuzz_cmd::differs_from_folder(&parsed(&self.words).map_err(CliError::usage)?)
     }
 
     /// Runs it to its end, or until an end is asked for, by the user or by `enough` (asked now and then): then it is asked to end

@@ -141,7 +141,7 @@ impl Session {
         if pick.tries == 0
             && !pick.free
             && !self.tested.contains(&plain)
-            && self.is_anothers(&stored.record, plain)
+            && self.belongs_to_another(&stored.record, plain)
         {
             queue.put_off(&pick);
             return Ok(None);

@@ -202,7 +202,7 @@ impl Session {
     }
 
     /// A line of the list of finds.
-    pub fn find(&self, what: &str, text: String) {
+    pub fn list_find(&self, what: &str, text: String) {
         let line = FindLine {
             at_ms: self.clock.fuzz_ms(),
             what: what.to_owned(),

@@ -156,7 +156,7 @@ impl FuzzStage {
         self.session.learned(handed.state, handed.executor, unknown);
         let run = &handed.executor.observers().1.0;
         let failed = judged.0 == ExecuteInputResult::Solution
-            || confirm::looks_known(&self.session, run.product(), run.judgement()).is_some();
+            || confirm::first_new_failure(&self.session, run.product(), run.judgement()).is_some();
         self.settle(handed.executor, handed.state, &job, judged.1, failed)?;
         if failed {
             confirm::owe(&mut self.session, handed.executor, handed.state, &job.why)?;
@@ -246,7 +246,7 @@ impl FuzzStage {
         }
         self.session.seed_skipped();
         let text = format!("{}: given up with key n", job.sequence.kinds());
-        self.session.find("skipped", text);
+        self.session.list_find("skipped", text);
         self.session.commit(state)?;
         self.session.publish(state, false)
     }
@@ -308,8 +308,8 @@ impl FuzzStage {
             let kinds = job.sequence.kinds();
             match (new_slots, new_states) {
                 (0, 0) => {}
-                (0, n) => session.find("state", finds::new_states(n, &kinds)),
-                (n, _) => session.find("coverage", format!("{n} new slots by {kinds}")),
+                (0, n) => session.list_find("state", finds::new_states(n, &kinds)),
+                (n, _) => session.list_find("coverage", format!("{n} new slots by {kinds}")),
             }
             if session.options.strategy.has_queue() {
                 let parent = parent_stacks(session, job)?;
@@ -345,7 +345,7 @@ impl FuzzStage {
                 .map(|u| format!("{}: {}", u.checker, u.why))
                 .collect::<Vec<_>>()
                 .join("; ");
-            session.find("unknown", why);
+            session.list_find("unknown", why);
         }
         let mut line = line(session, state, run, job.role);
         line.coverage = warren_feedback::coverage::slots_set(observers.0.to_slice());

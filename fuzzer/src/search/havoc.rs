@@ -175,7 +175,7 @@ fn finish(
         };
         let before = step.before(&state);
         let next = step.after(&state, drawing)?;
-        let of_any = drawing.shape.bears_apart(&before, &next);
+        let of_any = drawing.shape.allowed_for_any_nodes(&before, &next);
         nodes.push((step.fault.clone(), step.executing.clone(), of_any));
         let executing = step.executing.as_ref();
         let at = if i <= from { step.exact } else { step.open };

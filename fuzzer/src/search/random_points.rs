@@ -141,7 +141,7 @@ fn go_on(
         let Some((at, one)) = one(course, next, left, manner, &state, drawing, rand) else {
             break;
         };
-        let of_any = drawing.shape.bears_apart(&state, &one.after);
+        let of_any = drawing.shape.allowed_for_any_nodes(&state, &one.after);
         state = one.after.clone();
         next = at + 1;
         drawn.push((course.points[at], one));
@@ -226,7 +226,8 @@ fn one(
             let mut draw = XoRand::new(rand.next());
             for (at, e) in points.iter().enumerate().skip(from) {
                 if let Some(fault) = fault(course, e, kind, form, state, drawing, &mut draw)
-                    && (manner == Manner::Named || drawing.shape.bears_apart(state, &fault.2))
+                    && (manner == Manner::Named
+                        || drawing.shape.allowed_for_any_nodes(state, &fault.2))
                 {
                     allowed.push((at, fault));
                 }

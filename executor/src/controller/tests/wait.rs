@@ -14,7 +14,7 @@ fn came(table: &[(u8, u32, u64)]) -> Vec<(NodeName, Arrivals)> {
 }
 
 fn less(node: u8) -> Action {
-    Action::AcceptLess {
+    Action::AcceptEarlier {
         fault: 0,
         node: name(node),
     }

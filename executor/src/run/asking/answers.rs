@@ -15,7 +15,7 @@ impl Drive<'_, '_> {
     pub fn has_started(&self) -> bool {
         let dead = |status| matches!(status, NodeStatus::Dead | NodeStatus::Exited);
         let asks = self.cluster.prepared.target().started.is_some();
-        self.all_serve() && (self.said_started || !asks || self.cluster.more_than_borne(dead))
+        self.all_serve() && (self.said_started || !asks || self.cluster.exceeds_max_dead(dead))
     }
 
     /// Takes the answers since the last call, and says who is to be asked until the next.

@@ -339,7 +339,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Of some group more nodes are in such a state than the target promises to bear dead.
-    pub fn more_than_borne(&self, counts: impl Fn(NodeStatus) -> bool) -> bool {
+    pub fn exceeds_max_dead(&self, counts: impl Fn(NodeStatus) -> bool) -> bool {
         let mut groups = self.prepared.target().groups.iter().enumerate();
         groups.any(|(g, group)| {
             let own = self.nodes.iter().filter(|n| n.spec.group == g);

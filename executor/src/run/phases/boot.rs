@@ -69,7 +69,7 @@ impl Boot {
 pub(in crate::run) fn cannot_serve(d: &Drive<'_, '_>, whole: bool) -> bool {
     let ended = |status| status == NodeStatus::Exited;
     let any = || d.cluster.nodes.iter().any(|n| ended(n.status));
-    d.cluster.more_than_borne(ended) || (whole && any())
+    d.cluster.exceeds_max_dead(ended) || (whole && any())
 }
 
 impl Flow<'_, '_, '_> {

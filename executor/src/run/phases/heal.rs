@@ -36,7 +36,7 @@ impl Flow<'_, '_, '_> {
     /// More nodes are gone, or were in an outage, than the target promises to bear.
     fn beyond(&self) -> bool {
         self.drive.controller.state().beyond
-            || self.drive.cluster.more_than_borne(|status| !lives(status))
+            || self.drive.cluster.exceeds_max_dead(|status| !lives(status))
     }
 
     /// The dead are rebooted and the cluster becomes stable; every session that can is served.

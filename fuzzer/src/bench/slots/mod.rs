@@ -14,7 +14,7 @@ use crate::cli::session::{load, setup_flags};
 use crate::cli::signals::Interrupt;
 use crate::compare::campaign::{Campaign, Ended, Program, owned, parsed};
 use crate::fuzz::Slots;
-use crate::fuzz_cmd::may_start_so;
+use crate::fuzz_cmd::check_flags;
 use crate::whatsup::instance::Stats;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -174,7 +174,7 @@ fn may_run(args: &BenchArgs, arms: &[Arm], campaigns: &[Campaign]) -> Result<(),
             return Err(format!("--slots: `{name}` is asked for twice"));
         }
         parsed(&campaign.words)
-            .and_then(|f| may_start_so(&f))
+            .and_then(|f| check_flags(&f))
             .map_err(|e| format!("--slots {name}, with the options of fuzz: {e}"))?;
     }
     Ok(())

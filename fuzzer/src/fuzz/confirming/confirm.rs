@@ -111,7 +111,7 @@ fn seen<E: Cluster>(session: &Session, executor: &E, state: &mut State, why: &st
     let fresh = bugs.fresh_first(judgement, |f| (known(f), !session.is_news(f, product)));
     let failure = match fresh {
         Some(f) if !known(f) => Some(f),
-        _ => looks_known(session, product, judgement).or(fresh),
+        _ => first_new_failure(session, product, judgement).or(fresh),
     }?;
     Some(Seen {
         product: product.clone(),
@@ -311,7 +311,7 @@ fn not_confirmed(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<()
     let folder = write_unconfirmed(session, seen, (asked.k, asked.n), &rate)?;
     session.say(text.clone());
     session.say(format!("  story:     {}", folder.display()));
-    session.find("unknown", text);
+    session.list_find("unknown", text);
     Ok(())
 }
 
@@ -341,7 +341,7 @@ pub(in crate::fuzz) fn to_run_again(record: &RunRecord) -> FaultSequence {
 
 /// The failure of a run that is no known bug, but so far was only seen as one: however often that was saved, this one is news.
 #[must_use]
-pub fn looks_known<'a>(
+pub fn first_new_failure<'a>(
     session: &Session,
     product: &RunProduct,
     judgement: &'a Judgement,

@@ -107,7 +107,7 @@ pub(in crate::fuzz) fn stand(
         FailureKind::Hang => "hang",
         FailureKind::Safety | FailureKind::Liveness => "finding",
     };
-    session.find(what, headline);
+    session.list_find(what, headline);
     end_if_asked(session, seen);
     Ok(path)
 }

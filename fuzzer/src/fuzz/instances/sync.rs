@@ -499,7 +499,7 @@ impl Session {
 
     /// A child of a fault-free run is common to all instances: whether another one is to test it.
     #[must_use]
-    pub fn is_anothers(&self, seed: &RunRecord, child: u64) -> bool {
+    pub fn belongs_to_another(&self, seed: &RunRecord, child: u64) -> bool {
         let fault_free = seed.matched.as_ref().is_some_and(|m| m.faults.is_empty());
         if self.instances.sharing.is_empty() || !fault_free {
             return false;
