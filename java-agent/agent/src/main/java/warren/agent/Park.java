@@ -3,6 +3,7 @@ package warren.agent;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.FileInputStream;
+import java.io.FileNotFoundException;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -40,22 +41,34 @@ final class Park {
     /** Methods handed over at once: those of a longer queue would be compiled in each run that goes on from the dump. */
     private static final int MOST_WAITING = 64;
 
-    private Park() {}
+    private final File asked;
+    private final boolean waits;
+    private final String list;
+    private final String library;
 
-    /** True where this JVM is to do something ahead. */
-    static boolean asked() {
-        return new File(WAIT).exists() || new File(GO_ON).exists();
+    private Park(File asked, String list, String library) {
+        this.asked = asked;
+        waits = asked.getName().equals(WAIT);
+        this.list = list;
+        this.library = library;
     }
 
-    static void park() throws IOException, InterruptedException {
-        boolean waits = new File(WAIT).exists();
-        File asked = new File(waits ? WAIT : GO_ON);
-        String list;
-        String library;
-        try (BufferedReader in = read(asked.getPath())) {
-            list = in.readLine();
-            library = in.readLine();
+    /**
+     * What this JVM is to do ahead; null where it is nothing. Looked up once: the file of other JVMs that wait may be taken away at any
+     * moment, and one that has begun as usual must not miss it later.
+     */
+    static Park asked() throws IOException {
+        for (String name : new String[] {WAIT, GO_ON}) {
+            try (BufferedReader in = read(name)) {
+                return new Park(new File(name), in.readLine(), in.readLine());
+            } catch (FileNotFoundException e) {
+                // Not asked so, or no more.
+            }
         }
+        return null;
+    }
+
+    void park() throws IOException, InterruptedException {
         if (!waits && !asked.delete()) {
             throw new IOException("cannot delete " + asked.getAbsolutePath());
         }

@@ -30,8 +30,9 @@ public final class Premain {
 
     public static void premain(String args, Instrumentation inst) throws Exception {
         if (ONLY_AHEAD.equals(args)) {
-            if (Park.asked()) {
-                Park.park();
+            Park park = Park.asked();
+            if (park != null) {
+                park.park();
             }
             return;
         }
@@ -46,12 +47,13 @@ public final class Premain {
         Conf conf = Conf.read(file);
         boolean java8 = System.getProperty("java.specification.version").startsWith("1.");
         boolean fast = !java8 && openStacks(inst) && Control.backtrace();
-        boolean ahead = Park.asked() && allInstrumented(conf);
+        Park park = Park.asked();
+        boolean ahead = park != null && allInstrumented(conf);
         String missing = null;
         if (ahead) {
             // Changed first: what is compiled before its class changes is compiled for nothing. The hooks sleep until they are enabled.
             missing = JreHooks.install(inst);
-            Park.park();
+            park.park();
             conf = Conf.read(file); // of the run it goes on in
         }
         Link.start(file, conf, args.substring(comma + 1), Build.HASH);
