@@ -23,7 +23,7 @@ Ctrl-L         draw the screen anew
 
 run time       of fuzzing, without set-up, learning and pauses
 last new find  a kept run with coverage or states that no run had before
-imported       kept runs of other instances (-M, -S), and how many are heard
+imported       kept runs of other instances (-M, -S) that share the work
 corpus count   kept runs: these, and those that end with a crash or a cut
 saved crashes  findings, each signature once; hangs: over the limit twice
 now processing the kept run whose child is being tried

@@ -84,10 +84,11 @@ fn overall_results(s: &Snapshot, p: Palette) -> Part {
     )
 }
 
-/// `12 from 3`: kept runs that came from other instances, and how many of these are heard.
+/// `12 from 3`: kept runs that came from other instances, and how many of these share the work now.
 fn imported(s: &Snapshot) -> String {
     match (s.imported, s.others) {
         (0, 0) => "-".to_owned(),
+        (n, 0) => n.to_string(),
         (n, others) => format!("{n} from {others}"),
     }
 }

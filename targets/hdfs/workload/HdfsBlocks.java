@@ -39,14 +39,15 @@ final class HdfsBlocks {
 
     /**
      * What is missing after a while, and still when each DataNode has said anew what it has, is lost if it is on no disk either, or all its
-     * replicas count as bad. What only a report brings back, or what lies on a disk and is not told of, was there all the time.
+     * replicas count as bad though all DataNodes were asked. What only a report brings back, or what lies on a disk and is not told of, was there all the time.
      */
     void judge(Node active, DistributedFileSystem fs) throws Exception {
         if (told || noneMissing(fs, MENDED_NS)) {
             return;
         }
         String counts = fs.getMissingBlocksCount() + " missing, " + fs.getCorruptBlocksCount() + " with a bad replica";
-        counts += askForReports(fs);
+        String silent = askForReports(fs);
+        counts += silent;
         if (noneMissing(fs, REPORTED_NS)) {
             out.refused(active, "no missing block before its DataNode reports in full", counts + ", until all DataNodes were asked for full reports");
         } else {
@@ -54,7 +55,7 @@ final class HdfsBlocks {
             String lost = disks.lost(missing);
             if (lost != null) {
                 out.mismatch(active, "blocks are missing", counts + ", " + lost + " on no disk");
-            } else if (missing.stream().anyMatch(LocatedBlock::isCorrupt)) {
+            } else if (silent.isEmpty() && missing.stream().anyMatch(LocatedBlock::isCorrupt)) {
                 out.mismatch(active, "blocks are missing", counts + ", the replicas that there are count as bad");
             } else {
                 out.refused(active, "no missing block that lies on a disk", counts);

@@ -196,7 +196,7 @@ final class HdfsObserver {
      */
     private void leases() throws Exception {
         DistributedFileSystem fs = systems.get(active);
-        long limit = System.nanoTime() + (workload.leaseStays ? LEASE_TOLD_NS : LEASE_NS);
+        long began = System.nanoTime();
         Map<String, Long> asked = new HashMap<>();
         Map<String, String> open = open(fs);
         while (!open.isEmpty()) {
@@ -209,11 +209,12 @@ final class HdfsObserver {
             }
             LockSupport.parkNanos(POLL_NS);
             open = open(fs);
-            if (!open.isEmpty() && System.nanoTime() - limit >= 0) {
+            long patience = workload.leasesTold.containsAll(open.keySet()) ? LEASE_TOLD_NS : LEASE_NS;
+            if (!open.isEmpty() && System.nanoTime() - began >= patience) {
                 for (Map.Entry<String, String> e : open.entrySet()) {
                     out.leftover("lease", e.getKey(), e.getValue());
+                    workload.leasesTold.add(e.getKey());
                 }
-                workload.leaseStays = true;
                 return;
             }
         }
@@ -282,10 +283,14 @@ final class HdfsObserver {
         while (System.nanoTime() - limit < 0) {
             try {
                 long applied = applied(behind);
-                if (applied >= end || findActive() && behind == active) {
+                seen = "has applied " + applied + " of " + end;
+                if (applied >= end) {
                     return;
                 }
-                seen = "has applied " + applied + " of " + end;
+                if (state(behind).equals("active")) {
+                    active = behind;
+                    return;
+                }
             } catch (IOException e) {
                 seen = e.toString();
             }

@@ -3,9 +3,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -51,8 +53,8 @@ public final class HdfsWorkload extends Driver {
         Runner.main(args, new HdfsWorkload(new HdfsConf(namenodes)));
     }
 
-    /** A look at the healed cluster has found a lease that stays. */
-    boolean leaseStays;
+    /** Files whose leases a look at the healed cluster has found to stay. */
+    final Set<String> leasesTold = new HashSet<>();
 
     private HdfsWorkload(HdfsConf conf) {
         this.conf = conf;

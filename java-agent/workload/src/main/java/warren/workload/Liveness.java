@@ -137,8 +137,8 @@ final class Liveness {
 
     /** When a thread that asks must be back: what it began in time may take as long as two operations, each of the two times. */
     private long limit(long began, boolean started) {
-        long asked = serveNs + (started ? serveNs + STARTED_NS : 0);
-        return began + asked + 2 * run.operationMs * 1_000_000L + 2_000_000_000L;
+        long once = serveNs + 2 * run.operationMs * 1_000_000L;
+        return began + once + (started ? once + STARTED_NS : 0) + 2_000_000_000L;
     }
 
     /** How often the node was started, or all of them where none is asked about. */
