@@ -135,8 +135,8 @@ impl Flow<'_, '_, '_> {
             let why = why.map_or("the time is up", String::as_str);
             return Ok(Err(format!("its faults did not all happen: {why}")));
         }
-        let unexpected = |f: &crate::controller::Done| f.late || f.drift.is_some();
-        if d.controller.done().iter().any(unexpected) {
+        let odd = |f: &crate::controller::Done| f.late || f.drift.is_some();
+        if d.controller.done().iter().any(odd) {
             return Ok(Err("a fault came at another moment than asked".into()));
         }
         Ok(Ok(self.midway(count)))

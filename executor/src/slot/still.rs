@@ -69,13 +69,13 @@ pub(super) fn set_clock(images: &Path, ns: u64) -> Result<(), String> {
 /// The image of the same clocks at another moment: both of them are moved by as much. It holds one message of protocol buffers: two
 /// times, each of seconds and nanoseconds.
 fn with_clock(image: &[u8], ns: u64) -> Result<Vec<u8>, String> {
-    let unexpected = || format!("not as CRIU 4.2 writes it: {image:02x?}");
-    let (head, message) = image.split_at_checked(HEAD).ok_or_else(unexpected)?;
-    let [monotonic, boottime] = clocks(message).ok_or_else(unexpected)?;
+    let odd = || format!("not as CRIU 4.2 writes it: {image:02x?}");
+    let (head, message) = image.split_at_checked(HEAD).ok_or_else(odd)?;
+    let [monotonic, boottime] = clocks(message).ok_or_else(odd)?;
     let since = monotonic
         .checked_sub(ns)
         .ok_or_else(|| format!("{ns} ns is after the end of the dump, {monotonic} ns"))?;
-    let boottime = boottime.checked_sub(since).ok_or_else(unexpected)?;
+    let boottime = boottime.checked_sub(since).ok_or_else(odd)?;
     let mut message = Vec::new();
     for (field, clock) in [(1, ns), (2, boottime)] {
         let mut time = Vec::new();
@@ -175,8 +175,8 @@ mod tests {
             &longer,
             &other,
         ] {
-            let unexpected = with_clock(image, 0).unwrap_err();
-            assert!(unexpected.contains("not as CRIU"), "{unexpected}");
+            let odd = with_clock(image, 0).unwrap_err();
+            assert!(odd.contains("not as CRIU"), "{odd}");
         }
         assert_eq!(take(&mut [0x80u8; 11].as_slice()), None, "no end");
     }

@@ -370,8 +370,8 @@ mod tests {
             },
             3,
         );
-        let unexpected = "a\u{0}b\u{8}c\u{1b}[0m ]]> <x> & \u{ffff} \u{2028} \t\r end";
-        let failing = judged(&[FailureKind::Safety], unexpected);
+        let odd = "a\u{0}b\u{8}c\u{1b}[0m ]]> <x> & \u{ffff} \u{2028} \t\r end";
+        let failing = judged(&[FailureKind::Safety], odd);
         junit.ran(0, Outcome::Fail, &run(), &failing).unwrap();
         junit.ran(1, Outcome::Unknown, &run(), &failing).unwrap();
         junit.failed("the slot\u{1} <is> gone\n  way out").unwrap();

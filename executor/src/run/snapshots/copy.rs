@@ -172,8 +172,8 @@ mod tests {
         let mode = fs::metadata(to.join("deep/er/f")).unwrap().permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
         assert!(!to.join(".slot").exists());
-        let unexpected = from.join("deep/pipe");
-        nix::unistd::mkfifo(&unexpected, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let odd = from.join("deep/pipe");
+        nix::unistd::mkfifo(&odd, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let e = tree(&from, &dir.path().join("again"), &[])
             .unwrap_err()
             .to_string();

@@ -127,13 +127,11 @@ impl Parked {
                 let (_, images) = inside(&one.folder);
                 match slot.restore_apart(&self.criu, one.launcher, &images, &process, stdout) {
                     Ok(process) => Ok(process),
-                    Err(e) => match nothing_is_there(&e) {
-                        true => Err(e.to_string()),
-                        false => {
-                            self.did_not_go_on();
-                            return Err(RunError::Slot(e.to_string()));
-                        }
-                    },
+                    Err(e) if nothing_is_there(&e) => Err(e.to_string()),
+                    Err(e) => {
+                        self.did_not_go_on();
+                        return Err(RunError::Slot(e.to_string()));
+                    }
                 }
             }
         };
