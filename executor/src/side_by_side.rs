@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use warren_model::record::RECORD_VERSION;
-use warren_model::{FaultSequence, RunProduct, RunRecord};
+use warren_model::{FaultSequence, RunProduct, RunRecord, Void};
 
 /// What a run came to.
 pub type Ended = Result<RunProduct, RunError>;
@@ -159,7 +159,9 @@ fn void(
             version: RECORD_VERSION,
             seed,
             sequence: Some(sequence),
-            void: Some(format!("the thread of this run died: {said}")),
+            void: Some(Void::WentWrong(format!(
+                "the thread of this run died: {said}"
+            ))),
             ..RunRecord::default()
         },
         coverage: vec![0; map_size],
@@ -176,13 +178,18 @@ mod tests {
         let said: Box<dyn Any + Send> = Box::new("no such page");
         let product = void(FaultSequence::empty("t"), 7, 4096, said.as_ref());
         assert_eq!(
-            product.record.void.as_deref(),
-            Some("the thread of this run died: no such page")
+            product.record.void,
+            Some("the thread of this run died: no such page".into())
         );
         assert_eq!((product.coverage.len(), product.record.seed), (4096, 7));
         let said: Box<dyn Any + Send> = Box::new(format!("node {}", 3));
         let product = void(FaultSequence::empty("t"), 7, 4096, said.as_ref());
-        assert!(product.record.void.is_some_and(|v| v.ends_with("node 3")));
+        assert!(
+            product
+                .record
+                .void
+                .is_some_and(|v| v.to_string().ends_with("node 3"))
+        );
     }
 
     /// It costs its run alone: the others end as they would, and so does the campaign's wait.
@@ -197,7 +204,7 @@ mod tests {
         spawn(1, || Ok(RunProduct::default()));
         s.wait_for_all();
         let died = s.take(0).unwrap().unwrap().record.void;
-        assert!(died.is_some_and(|v| v.contains("no such page")));
+        assert!(died.is_some_and(|v| v.to_string().contains("no such page")));
         assert_eq!(s.take(1).unwrap().unwrap().record.void, None);
         assert_eq!(s.going_on(), 0);
     }

@@ -13,6 +13,7 @@ pub mod rules;
 pub mod sequence;
 pub mod trace;
 pub mod verdict;
+pub mod void;
 
 #[cfg(feature = "libafl")]
 mod input;
@@ -33,3 +34,4 @@ pub use sequence::{
 };
 pub use trace::{EventFlags, Interval, Trace, TraceEvent};
 pub use verdict::{Failure, FailureKind, Judgement, Stage, Unknown, Verdict};
+pub use void::Void;

@@ -8,6 +8,7 @@ use crate::point::Phase;
 use crate::sequence::{FaultAt, FaultSequence};
 use crate::trace::Trace;
 use crate::verdict::Stage;
+use crate::void::Void;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
@@ -125,8 +126,8 @@ pub struct RunRecord {
     pub workload_error: Option<String>,
     /// The run passed its limit.
     pub timed_out: bool,
-    /// The run itself went wrong: repeat it.
-    pub void: Option<String>,
+    /// Why the run is no test.
+    pub void: Option<Void>,
     /// The durability restart was made.
     pub durable_asked: bool,
     /// From the end of each cut to the first packet through, ms.

@@ -1,6 +1,7 @@
 //! What feedback says about a run: pass < unknown < fail, with evidence; beside it `void` (the run itself went wrong).
 
 use crate::ids::NodeName;
+use crate::void::Void;
 use serde::{Deserialize, Serialize};
 
 /// The worst thing found.
@@ -56,14 +57,17 @@ pub struct Failure {
 pub struct Unknown {
     pub checker: String,
     pub why: String,
+    /// Its question failed while the machine stood still: asked again, it may have an answer.
+    #[serde(default)]
+    pub by_load: bool,
 }
 
 /// The whole judgement of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     pub verdict: Verdict,
-    /// The run itself went wrong (machine starved, tmpfs full): repeat it.
-    pub void: Option<String>,
+    /// Why the run is no test: then nothing of it was checked.
+    pub void: Option<Void>,
     pub failures: Vec<Failure>,
     pub unknowns: Vec<Unknown>,
     /// New log templates: shown, never a failure.

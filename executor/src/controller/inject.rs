@@ -4,7 +4,7 @@ use super::resolve::{Begin, aimed, released_by};
 use super::wait::nanos;
 use super::{Action, Controller, Done, Release, SeenPoint};
 use warren_model::constraints::OpenCut;
-use warren_model::{At, ClusterState, CrashStyle, Fault, FaultAt, NodeName};
+use warren_model::{At, ClusterState, CrashStyle, Fault, FaultAt, NodeName, Violation};
 
 /// A fault on its way.
 #[derive(Clone, Debug)]
@@ -117,67 +117,9 @@ impl Controller {
             });
         let (fault, next) = match legal {
             Ok(x) => x,
-            Err(violation) => {
-                if claimed {
-                    out.push(Action::Release {
-                        fault: index,
-                        action: Release::GoOn,
-                    });
-                }
-                if self.acting.is_empty() {
-                    let reason = if self.self_exits.is_empty() {
-                        "constraint"
-                    } else {
-                        "self-exit"
-                    };
-                    self.skip_rest(reason, violation.to_string(), 0, out);
-                }
-                return;
-            }
+            Err(violation) => return self.forbidden(index, claimed, &violation, out),
         };
-        let mut release = Release::GoOn;
-        let wait = match &fault {
-            Fault::Crash { who, style } => {
-                let node = aimed(who);
-                if *style == CrashStyle::Machine {
-                    out.push(Action::CutMachine { node: node.clone() });
-                    self.machine_cut.push(node.clone());
-                }
-                out.push(Action::Kill {
-                    fault: index,
-                    node: node.clone(),
-                });
-                WaitFor::Death(node)
-            }
-            Fault::Reboot { who } => {
-                let node = aimed(who);
-                if let Some(i) = self.machine_cut.iter().position(|n| *n == node) {
-                    self.machine_cut.remove(i);
-                    out.push(Action::UncutMachine { node: node.clone() });
-                }
-                out.push(Action::Spawn { node: node.clone() });
-                WaitFor::Spawn(node)
-            }
-            Fault::PartitionStart { how, who } => {
-                // `apply` has just resolved the sides, so there is a cut.
-                let cut = next.cut.clone().unwrap_or(OpenCut {
-                    side: Default::default(),
-                    other: Default::default(),
-                });
-                release = released_by(*how, who.way, &cut, &b);
-                out.push(Action::Cut {
-                    how: *how,
-                    way: who.way,
-                    cut,
-                });
-                WaitFor::Cut
-            }
-            Fault::PartitionStop => {
-                out.push(Action::Uncut);
-                WaitFor::Uncut
-            }
-            Fault::Stall { .. } => WaitFor::Nothing,
-        };
+        let (wait, release) = self.act(index, &fault, &next, &b, out);
         let at_once = wait == WaitFor::Nothing;
         let crash = matches!(fault, Fault::Crash { .. });
         self.acting.push_back(Acting {
@@ -205,6 +147,85 @@ impl Controller {
         if again {
             self.begin(Begin::unclaimed(At::AtOnce, now), now, out);
         }
+    }
+
+    /// The constraints forbid fault `index`: whoever claimed it goes on, and no other fault comes.
+    fn forbidden(
+        &mut self,
+        index: usize,
+        claimed: bool,
+        violation: &Violation,
+        out: &mut Vec<Action>,
+    ) {
+        if claimed {
+            out.push(Action::Release {
+                fault: index,
+                action: Release::GoOn,
+            });
+        }
+        if self.acting.is_empty() {
+            let reason = if self.self_exits.is_empty() {
+                "constraint"
+            } else {
+                "self-exit"
+            };
+            self.skip_rest(reason, violation.to_string(), 0, out);
+        }
+    }
+
+    /// The actions that make a resolved fault happen, what is to be waited for then, and how its thread is released.
+    fn act(
+        &mut self,
+        index: usize,
+        fault: &Fault,
+        next: &ClusterState,
+        b: &Begin,
+        out: &mut Vec<Action>,
+    ) -> (WaitFor, Release) {
+        let mut release = Release::GoOn;
+        let wait = match fault {
+            Fault::Crash { who, style } => {
+                let node = aimed(who);
+                if *style == CrashStyle::Machine {
+                    out.push(Action::CutMachine { node: node.clone() });
+                    self.machine_cut.push(node.clone());
+                }
+                out.push(Action::Kill {
+                    fault: index,
+                    node: node.clone(),
+                });
+                WaitFor::Death(node)
+            }
+            Fault::Reboot { who } => {
+                let node = aimed(who);
+                if let Some(i) = self.machine_cut.iter().position(|n| *n == node) {
+                    self.machine_cut.remove(i);
+                    out.push(Action::UncutMachine { node: node.clone() });
+                }
+                out.push(Action::Spawn { node: node.clone() });
+                WaitFor::Spawn(node)
+            }
+            Fault::PartitionStart { how, who } => {
+                // `apply` has just resolved the sides, so there is a cut.
+                let cut = next.cut.clone().unwrap_or(OpenCut {
+                    side: Default::default(),
+                    other: Default::default(),
+                });
+                release = released_by(*how, who.way, &cut, b);
+                out.push(Action::Cut {
+                    how: *how,
+                    way: who.way,
+                    cut,
+                });
+                WaitFor::Cut
+            }
+            Fault::PartitionStop => {
+                out.push(Action::Uncut);
+                WaitFor::Uncut
+            }
+            Fault::Stall { .. } => WaitFor::Nothing,
+        };
+        (wait, release)
     }
 
     /// What was waited for came; faults are done in their order.

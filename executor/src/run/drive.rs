@@ -10,12 +10,13 @@ use crate::run::asking::prober::Prober;
 use crate::run::asking::questions::Also;
 use crate::run::evidence::ended;
 use crate::run::evidence::threads::ThreadsAsked;
+use crate::run::machine::space;
 use crate::run::machine::urgent::{Urgent, urgent};
 use crate::run::nodes::cluster::Cluster;
 use crate::run::nodes::cuts::CutNow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
-use warren_model::{At, Exit, FaultKind, NodeName, Observation, Phase};
+use warren_model::{At, Exit, FaultKind, NodeName, Observation, Phase, Void};
 
 /// How often HELD is looked at.
 const TURN: Duration = Duration::from_millis(1);
@@ -62,7 +63,8 @@ pub(super) struct Drive<'r, 'a> {
     pub prober: &'r Prober,
     pub exits: Vec<Exit>,
     pub so_far: SoFar,
-    pub void: Option<String>,
+    /// What went wrong in the run itself.
+    pub void: Option<Void>,
     /// A node has said so, as the target's `[started]` asks.
     pub said_started: bool,
     /// The workload process has ended: its status, for people.
@@ -347,7 +349,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     /// A disk that is full, now or at any time before, makes the run void.
     pub fn look_for_room(&mut self) {
         if self.void.is_none() {
-            self.void = crate::run::machine::space::full(self.cluster.slot.root());
+            self.void = space::full(self.cluster.slot.root()).map(Void::WentWrong);
         }
     }
 
@@ -390,7 +392,8 @@ impl<'r, 'a> Drive<'r, 'a> {
                     role: node.role.clone(),
                 });
                 if let Some(why) = e.signal.and_then(ended::killed_by_the_system) {
-                    self.void = Some(format!("{} was ended by {why}", node.name));
+                    let why = format!("{} was ended by {why}", node.name);
+                    self.void = Some(Void::WentWrong(why));
                 }
                 self.cluster.workload_page.set_node(i, number, false);
             }

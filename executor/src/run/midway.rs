@@ -125,7 +125,7 @@ impl Flow<'_, '_, '_> {
             return Ok(Err(format!("{} ended by itself", exit.node)));
         }
         if let Some(why) = &d.void {
-            return Ok(Err(why.clone()));
+            return Ok(Err(why.to_string()));
         }
         if !d.cluster.all_live() {
             return Ok(Err("a process ended just before the dump".into()));

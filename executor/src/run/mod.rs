@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{
     ClusterShape, CrashStyle, CutHow, Fallbacks, Fault, FaultSequence, Rules, RunProduct,
-    RunRecord, StartState,
+    RunRecord, StartState, Void,
 };
 
 /// How the cluster of a run comes to be.
@@ -66,6 +66,13 @@ enum Start<'a> {
         midway: &'a Midway,
         processes: Vec<Process>,
     },
+}
+
+impl Start<'_> {
+    /// Its pages, folders and processes are there already.
+    fn is_restored(&self) -> bool {
+        matches!(self, Start::Restored { .. } | Start::Midway { .. })
+    }
 }
 
 /// Makes runs of one prepared target. Cheap to make; two runners may work side by side.
@@ -210,7 +217,7 @@ impl Runner {
         };
         product.fell_back(fallbacks);
         if missing.is_some() {
-            product.record.void = missing;
+            product.record.void = missing.map(Void::WentWrong);
             product.record.times.total = ms(began);
             return Ok(product);
         }
@@ -403,7 +410,7 @@ fn void_if_lost(
         (Err(RunError::Slot(why)), None) => format!("slot failed: {why}"),
         (made, None) => return made,
     };
-    record.void.get_or_insert(why);
+    record.void.get_or_insert(Void::WentWrong(why));
     Ok(())
 }
 
@@ -511,15 +518,15 @@ mod tests {
             let mut record = RunRecord::default();
             let answer = void_if_lost(made, lost.map(str::to_owned), &mut record);
             assert_eq!(answer.is_ok(), want.is_some(), "case {i}");
-            let void = record.void.unwrap_or_default();
+            let void = record.void.map(|v| v.to_string()).unwrap_or_default();
             assert_eq!(void.is_empty(), want.is_none_or(str::is_empty), "case {i}");
             assert!(void.contains(want.unwrap_or_default()), "case {i}: {void}");
         }
         let mut stopped = RunRecord {
-            void: Some("stopped".into()),
+            void: Some(Void::Stopping),
             ..RunRecord::default()
         };
         assert!(void_if_lost(Ok(()), Some(String::new()), &mut stopped).is_ok());
-        assert_eq!(stopped.void.as_deref(), Some("stopped"));
+        assert_eq!(stopped.void, Some(Void::Stopping));
     }
 }

@@ -99,7 +99,7 @@ fn version_of(folder: &Path, depth: usize) -> String {
     {
         return v.to_owned();
     }
-    match super::load::base_of(&table) {
+    match super::chain::base_of(&table) {
         Some(base) if depth < 4 => version_of(&folder.join(base), depth + 1),
         _ => "?".to_owned(),
     }

@@ -3,14 +3,18 @@
 //! Called by the command line and by `prepare`. Every refusal names file, key, value and remedy. Fetches nothing and starts
 //! nothing; the target's name means nothing to any code.
 
+mod chain;
 mod dict;
 mod expand;
 mod find;
+mod groups;
 mod image;
 mod load;
 mod near;
+mod probes;
 mod rules;
 mod section;
+mod system;
 #[cfg(test)]
 mod tests;
 

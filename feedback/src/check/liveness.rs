@@ -59,7 +59,7 @@ pub(super) fn failed(
         _ => &[phase],
     };
     match phases.iter().find_map(|p| stalled(product, rules, *p)) {
-        Some(why) => result.unknown(f.checker, format!("{}, but {why}", f.what)),
+        Some(why) => result.unknown_by_load(f.checker, format!("{}, but {why}", f.what)),
         None => result.fail(product, f),
     }
 }
@@ -306,7 +306,7 @@ pub fn check_hang(product: &RunProduct, rules: &Rules, retest: bool) -> CheckRes
     let still: u64 = product.record.stalls_ms.values().sum();
     if still.saturating_mul(STILL_SHARE) > product.record.times.total {
         let why = format!("passed its limit twice, but the slot stood still for {still} ms of it");
-        result.unknown("hang", why);
+        result.unknown_by_load("hang", why);
         return result;
     }
     let asked = product.record.workload_error.clone();

@@ -152,10 +152,23 @@ impl CheckResult {
 
     /// Adds a question that could not be answered; the same one is told once.
     pub fn unknown(&mut self, checker: &str, why: impl Into<String>) {
-        let unknown = Unknown {
+        self.cannot_tell(Unknown {
             checker: checker.to_owned(),
             why: why.into(),
-        };
+            by_load: false,
+        });
+    }
+
+    /// Adds a question that failed while the machine stood still: another run may answer it.
+    pub fn unknown_by_load(&mut self, checker: &str, why: impl Into<String>) {
+        self.cannot_tell(Unknown {
+            checker: checker.to_owned(),
+            why: why.into(),
+            by_load: true,
+        });
+    }
+
+    fn cannot_tell(&mut self, unknown: Unknown) {
         if !self.unknowns.contains(&unknown) {
             self.unknowns.push(unknown);
         }
@@ -164,7 +177,7 @@ impl CheckResult {
     fn take(&mut self, other: CheckResult) {
         self.failures.extend(other.failures);
         for u in other.unknowns {
-            self.unknown(&u.checker, u.why);
+            self.cannot_tell(u);
         }
     }
 }

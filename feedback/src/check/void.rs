@@ -8,7 +8,7 @@
 //!   judged like any other, by what follows (self-exit, no service) and by what target.toml's `fatal_log` names.
 
 use crate::logs::of_nodes;
-use warren_model::RunProduct;
+use warren_model::{RunProduct, Void};
 
 const SIGBUS: i32 = 7;
 const SIGKILL: i32 = 9;
@@ -25,7 +25,7 @@ const MACHINE: [&str; 6] = [
 
 /// Why a run is void, or `None`.
 #[must_use]
-pub fn reason(product: &RunProduct) -> Option<String> {
+pub fn reason(product: &RunProduct) -> Option<Void> {
     if let Some(why) = &product.record.void {
         return Some(why.clone());
     }
@@ -36,7 +36,9 @@ pub fn reason(product: &RunProduct) -> Option<String> {
         )),
         _ => None,
     });
-    killed.or_else(|| refused_by_the_machine(product))
+    killed
+        .or_else(|| refused_by_the_machine(product))
+        .map(Void::WentWrong)
 }
 
 fn refused_by_the_machine(product: &RunProduct) -> Option<String> {
@@ -69,7 +71,7 @@ mod tests {
         ];
         for (void, exits, expect) in table {
             let mut p = RunProduct::default();
-            p.record.void = void.map(str::to_owned);
+            p.record.void = void.map(Void::from);
             p.record.exits = exits
                 .iter()
                 .map(|(st, sig)| exit("n1", *st, *sig))
@@ -119,7 +121,7 @@ mod tests {
             p.logs.insert("n1".into(), log.clone());
             let why = reason(&p);
             assert_eq!(why.is_some(), expect, "{log}");
-            assert!(why.is_none_or(|w| w.contains("n1")), "{log}");
+            assert!(why.is_none_or(|w| w.to_string().contains("n1")), "{log}");
         }
     }
 

@@ -128,6 +128,7 @@ impl<I, S> Observer<I, S> for RunObserver {
                 unknowns: vec![Unknown {
                     checker: "judge".into(),
                     why: "this observer came from elsewhere and has no judge".into(),
+                    by_load: false,
                 }],
                 ..Judgement::default()
             },

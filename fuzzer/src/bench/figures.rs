@@ -120,14 +120,56 @@ impl FaultTest {
     }
 }
 
-/// A line of the table: name, measured, unit, Warren's own limit, CrashFuzz's figure.
-type Row = (
-    &'static str,
-    Option<f64>,
-    &'static str,
-    Option<f64>,
-    &'static str,
-);
+/// A line of the table.
+struct Row {
+    name: &'static str,
+    measured: Option<f64>,
+    unit: &'static str,
+    /// Warren's own.
+    limit: Option<f64>,
+    /// CrashFuzz's figure.
+    paper: &'static str,
+}
+
+fn row(name: &'static str, measured: Option<f64>, unit: &'static str) -> Row {
+    Row {
+        name,
+        measured,
+        unit,
+        limit: None,
+        paper: "",
+    }
+}
+
+impl Row {
+    fn limit(self, limit: f64) -> Row {
+        let limit = Some(limit);
+        Row { limit, ..self }
+    }
+
+    fn paper(self, paper: &'static str) -> Row {
+        Row { paper, ..self }
+    }
+
+    fn to_line(&self) -> String {
+        let shown = match self.measured {
+            Some(v) => format!("{v:.2} {}", self.unit),
+            None => "-".to_owned(),
+        };
+        let verdict = match (self.measured, self.limit) {
+            (Some(v), Some(l)) if v > l => "over",
+            (Some(_), Some(_)) => "ok",
+            _ => "",
+        };
+        let limit = self.limit.map_or_else(String::new, |l| format!("{l:.1}"));
+        format!(
+            "{:<36} {:>12} {limit:>8} {:>9}  {verdict}",
+            self.name,
+            shown.trim_end(),
+            self.paper
+        )
+    }
+}
 
 /// What bench prints. The first nine keys are fixed: scripts read them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -246,147 +288,78 @@ impl Figures {
         }
     }
 
-    /// A table with the limits Warren sets itself and CrashFuzz's figures beside.
-    #[must_use]
-    pub fn table(&self, target: &str) -> String {
-        let rows: [Row; 22] = [
-            (
-                "plain run, no agent (median)",
-                self.plain_run_s,
-                "s",
-                None,
-                "7",
-            ),
-            (
-                "fault-free run with agent (median)",
-                self.agent_run_s,
-                "s",
-                None,
-                "",
-            ),
-            (
-                "  agent / plain, wall",
-                self.agent_ratio,
-                "",
-                Some(1.5),
-                "3.6",
-            ),
-            (
-                "  agent / plain, CPU",
-                self.agent_cpu_ratio,
-                "",
-                Some(1.5),
-                "",
-            ),
-            (
-                "fault test, cold (mean)",
-                self.fault_test_s,
-                "s",
-                None,
-                "99",
-            ),
-            (
-                "  fault test / plain",
-                self.fault_test_ratio,
-                "",
-                Some(4.0),
-                "14.1",
-            ),
-            ("  its CPU", self.fault_test_cpu_s, "s", None, ""),
-            (
+    /// With the limits Warren sets itself and CrashFuzz's figures beside.
+    fn rows(&self) -> Vec<Row> {
+        vec![
+            row("plain run, no agent (median)", self.plain_run_s, "s").paper("7"),
+            row("fault-free run with agent (median)", self.agent_run_s, "s"),
+            row("  agent / plain, wall", self.agent_ratio, "")
+                .limit(1.5)
+                .paper("3.6"),
+            row("  agent / plain, CPU", self.agent_cpu_ratio, "").limit(1.5),
+            row("fault test, cold (mean)", self.fault_test_s, "s").paper("99"),
+            row("  fault test / plain", self.fault_test_ratio, "")
+                .limit(4.0)
+                .paper("14.1"),
+            row("  its CPU", self.fault_test_cpu_s, "s"),
+            row(
                 "restore -> first answer (median)",
                 self.restore_to_first_op_s,
                 "s",
-                Some(0.5),
-                "",
-            ),
-            (
+            )
+            .limit(0.5),
+            row(
                 "fault-free run, restored (median)",
                 self.snapshot_run_s,
                 "s",
-                None,
-                "",
             ),
-            (
-                "  restored / plain",
-                self.snapshot_run_ratio,
-                "",
-                Some(0.5),
-                "3.6",
-            ),
-            (
-                "fault test, snapshots (mean)",
-                self.snapshot_test_s,
-                "s",
-                None,
-                "99",
-            ),
-            (
-                "  fault test / plain",
-                self.snapshot_test_ratio,
-                "",
-                Some(1.0),
-                "14.1",
-            ),
-            ("  its CPU", self.snapshot_test_cpu_s, "s", Some(3.5), ""),
-            (
+            row("  restored / plain", self.snapshot_run_ratio, "")
+                .limit(0.5)
+                .paper("3.6"),
+            row("fault test, snapshots (mean)", self.snapshot_test_s, "s").paper("99"),
+            row("  fault test / plain", self.snapshot_test_ratio, "")
+                .limit(1.0)
+                .paper("14.1"),
+            row("  its CPU", self.snapshot_test_cpu_s, "s").limit(3.5),
+            row(
                 "  warm, crash and reboot only / plain",
                 self.snapshot_crash_ratio,
                 "",
-                Some(1.0),
-                "14.1",
-            ),
-            (
+            )
+            .limit(1.0)
+            .paper("14.1"),
+            row(
                 "fault test, prefix snapshots (mean)",
                 self.prefix_test_s,
                 "s",
-                None,
-                "99",
-            ),
-            (
-                "  fault test / plain",
-                self.prefix_test_ratio,
-                "",
-                Some(1.0),
-                "14.1",
-            ),
-            ("  its CPU", self.prefix_test_cpu_s, "s", Some(3.5), ""),
-            (
+            )
+            .paper("99"),
+            row("  fault test / plain", self.prefix_test_ratio, "")
+                .limit(1.0)
+                .paper("14.1"),
+            row("  its CPU", self.prefix_test_cpu_s, "s").limit(3.5),
+            row(
                 "  warm, crash and reboot only / plain",
                 self.prefix_crash_ratio,
                 "",
-                Some(1.0),
-                "14.1",
-            ),
-            (
-                "  share that began from one",
-                self.prefix_share,
-                "",
-                None,
-                "",
-            ),
-            (
+            )
+            .limit(1.0)
+            .paper("14.1"),
+            row("  share that began from one", self.prefix_share, ""),
+            row(
                 "point reached -> SIGKILL, p99",
                 self.kill_latency_ms_p99,
                 "ms",
-                Some(5.0),
-                "",
-            ),
-            (
-                "SIGKILL -> reaped, p99",
-                self.reap_latency_ms_p99,
-                "ms",
-                None,
-                "",
-            ),
-            (
-                "Warren's own memory, peak",
-                self.rss_mib,
-                "MiB",
-                Some(200.0),
-                "",
-            ),
-        ];
+            )
+            .limit(5.0),
+            row("SIGKILL -> reaped, p99", self.reap_latency_ms_p99, "ms"),
+            row("Warren's own memory, peak", self.rss_mib, "MiB").limit(200.0),
+        ]
+    }
+
+    /// A table with the limits Warren sets itself and CrashFuzz's figures beside.
+    #[must_use]
+    pub fn table(&self, target: &str) -> String {
         let mut out = format!(
             "{:<36} {:>12} {:>8} {:>9}\n",
             format!("bench {target}"),
@@ -394,19 +367,8 @@ impl Figures {
             "limit",
             "CrashFuzz"
         );
-        for (name, value, unit, limit, paper) in rows {
-            let shown = value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2} {unit}"));
-            let verdict = match (value, limit) {
-                (Some(v), Some(l)) if v > l => "over",
-                (Some(_), Some(_)) => "ok",
-                _ => "",
-            };
-            let limit = limit.map_or_else(String::new, |l| format!("{l:.1}"));
-            let line = format!(
-                "{name:<36} {:>12} {limit:>8} {paper:>9}  {verdict}",
-                shown.trim_end()
-            );
-            let _ = writeln!(out, "{}", line.trim_end());
+        for row in self.rows() {
+            let _ = writeln!(out, "{}", row.to_line().trim_end());
         }
         let _ = writeln!(
             out,

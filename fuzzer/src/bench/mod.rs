@@ -7,6 +7,7 @@
 pub mod figures;
 pub mod slots;
 
+use crate::campaign::{RunRole, StoredLine};
 use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, load};
@@ -122,7 +123,8 @@ fn plain_run(
         let r = &product.record;
         let wrong = r
             .void
-            .clone()
+            .as_ref()
+            .map(ToString::to_string)
             .or_else(|| r.workload_error.clone())
             .or_else(|| r.timed_out.then(|| "it passed its limit".to_owned()));
         match wrong {
@@ -213,33 +215,13 @@ fn read_tests(file: &Path) -> Result<Vec<FaultTest>, CliError> {
 /// One [`FaultTest`] per line of role `fuzz` that is not void. Its time is from the end of the run before it (fuzzing time), so it
 /// holds picking, the slot, the run, the teardown and the verdict: never less than the record's own total.
 fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
-    #[derive(serde::Deserialize)]
-    struct Line {
-        role: String,
-        at_ms: u64,
-        kinds: String,
-        start: String,
-        reason: Option<String>,
-        #[serde(default)]
-        from_prefix: Option<usize>,
-        void: Option<String>,
-        times_ms: Total,
-        cpu_ms: u64,
-        kill_signal_us: Vec<u64>,
-        kill_reap_us: Vec<u64>,
-        late_events: u32,
-    }
-    #[derive(serde::Deserialize)]
-    struct Total {
-        total: u64,
-    }
     let mut tests = Vec::new();
     let mut before = 0;
-    for (n, line) in jsonl.lines().enumerate() {
-        let l: Line = serde_json::from_str(line).map_err(|e| format!("line {}: {e}", n + 1))?;
+    for line in StoredLine::all(jsonl) {
+        let l = line?;
         let spent = l.at_ms.saturating_sub(before).max(l.times_ms.total);
         before = l.at_ms;
-        if l.role != "fuzz" || l.void.is_some() {
+        if l.role != RunRole::Fuzz || l.void.is_some() {
             continue;
         }
         let test = FaultTest::new(
@@ -289,7 +271,7 @@ mod tests {
         let of = |start: &str, kinds: &str, role: &str, at: u64, total: u64, void: &str| {
             format!(
                 "{{\"role\":\"{role}\",\"at_ms\":{at},\"kinds\":\"{kinds}\",\"start\":\"{start}\",\"reason\":null,\"void\":{void},\"times_ms\":{{\"total\":{total}}},\"cpu_ms\":1500,\
-                 \"kill_signal_us\":[400],\"kill_reap_us\":[20000],\"late_events\":0}}\n"
+                 \"kill_signal_us\":[400],\"kill_reap_us\":[20000],\"late_events\":0,\"slots\":1,\"sequences\":1}}\n"
             )
         };
         let line = |role, at, total, void| of("snapshot-1", "crash+reboot", role, at, total, void);

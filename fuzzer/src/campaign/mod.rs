@@ -11,6 +11,7 @@ pub mod run_file;
 pub mod run_line;
 pub mod state;
 pub mod stats;
+mod stored_line;
 pub mod sync_file;
 mod vacant;
 
@@ -20,3 +21,4 @@ pub use names::EntryName;
 pub use run_file::StoredRun;
 pub use run_line::{RunLine, RunRole};
 pub use stats::{Figures, KeptFinding};
+pub use stored_line::StoredLine;

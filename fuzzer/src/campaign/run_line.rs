@@ -1,7 +1,10 @@
-//! `runs.jsonl`: one line for EVERY run, learning, retests and confirmations included.
+//! `runs.jsonl`: one line for EVERY run, learning, retests and confirmations included. Read back by [`super::stored_line`].
 
 use serde::{Deserialize, Serialize};
-use warren_model::{Judgement, PhaseTimes, RunRecord, Verdict};
+use warren_model::{Judgement, PhaseTimes, RunRecord, Verdict, Void};
+
+/// Version of a line. Lines of before it say none. Keys may be added without another one.
+pub const RUN_LINE_VERSION: u32 = 1;
 
 /// What a run was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +26,7 @@ pub enum RunRole {
 /// One line.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunLine<'a> {
+    pub version: u32,
     /// Number of the run in the campaign, from 1.
     pub run: u64,
     pub role: RunRole,
@@ -53,7 +57,7 @@ pub struct RunLine<'a> {
     /// A thread was held for longer than it may for one of its faults.
     pub late: bool,
     pub verdict: Verdict,
-    pub void: Option<&'a str>,
+    pub void: Option<&'a Void>,
     pub timed_out: bool,
     pub signature: Option<&'a str>,
     /// Every failed check: `checker stage signature kind`.
@@ -98,6 +102,7 @@ impl<'a> RunLine<'a> {
     pub fn new(run: u64, role: RunRole, record: &'a RunRecord, judgement: &'a Judgement) -> Self {
         let not = record.not_injected.as_ref();
         RunLine {
+            version: RUN_LINE_VERSION,
             run,
             role,
             at_ms: 0,
@@ -122,7 +127,7 @@ impl<'a> RunLine<'a> {
             drift: record.injected.iter().any(|i| i.drift.is_some()),
             late: record.injected.iter().any(|i| i.late),
             verdict: judgement.verdict,
-            void: record.void.as_deref().or(judgement.void.as_deref()),
+            void: record.void.as_ref().or(judgement.void.as_ref()),
             timed_out: record.timed_out,
             signature: judgement.signature(),
             failures: judgement

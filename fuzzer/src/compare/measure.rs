@@ -3,15 +3,11 @@
 
 use super::arms::Arm;
 use super::table::{CPU, EXHAUSTED, Failed, Failing, Point, Row};
-use crate::campaign::RunRole;
+use crate::campaign::{RunRole, StoredLine};
 use crate::fuzz::NEEDED;
 use crate::whatsup::instance::Stats;
-use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;
-
-/// What a run's line says in place of void when it was cut off.
-const STOPPED: &str = "stopped";
 
 /// Which campaign it is.
 #[derive(Clone, Debug)]
@@ -21,27 +17,6 @@ pub struct Which<'a> {
     pub seed: u64,
     pub build: &'a str,
     pub starts: u64,
-}
-
-/// The part of a line that counts here.
-#[derive(Deserialize)]
-struct Line {
-    role: RunRole,
-    at_ms: u64,
-    kinds: String,
-    void: Option<String>,
-    failures: Vec<String>,
-    times_ms: Total,
-    spent_ms: u64,
-    slots: u64,
-    sequences: u64,
-    /// Of the map of state novelty.
-    states: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Total {
-    total: u64,
 }
 
 /// How a campaign's fuzzer_stats say that it ended; none while it goes on, and when it has none.
@@ -88,9 +63,9 @@ fn fell(what: &str, known: bool) -> bool {
 /// The same of the two texts.
 fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
     let mut lines = Vec::new();
-    for (i, text) in jsonl.lines().enumerate() {
-        let line: Line = serde_json::from_str(text).map_err(|e| format!("line {}: {e}", i + 1))?;
-        if line.void.as_deref() != Some(STOPPED) {
+    for line in StoredLine::all(jsonl) {
+        let line = line?;
+        if !line.is_cut_off() {
             lines.push(line);
         }
     }
@@ -100,7 +75,7 @@ fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
         .filter(|(number, what)| !fell(what, stats.known(number).is_some()))
         .filter_map(|(_, what)| what.split(' ').next())
         .collect();
-    let learning = |l: &&Line| l.role == RunRole::Learning;
+    let learning = |l: &&StoredLine| l.role == RunRole::Learning;
     let learned = lines.iter().filter(learning);
     let mut row = Row {
         arm: which.arm.label.clone(),
@@ -173,7 +148,7 @@ fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
 
 /// The failed checks of a test that count: safety at once; what else was seen when it stands as a finding of the campaign. A void run fails
 /// nothing.
-fn counted(line: &Line, standing: &BTreeSet<&str>) -> Result<Vec<Failed>, String> {
+fn counted(line: &StoredLine, standing: &BTreeSet<&str>) -> Result<Vec<Failed>, String> {
     let mut counted = Vec::new();
     for failure in line.failures.iter().filter(|_| line.void.is_none()) {
         let words: Vec<&str> = failure.split(' ').collect();

@@ -67,20 +67,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     let bugs = read_bugs(args, &target)?;
     let path = folder.join(TABLE);
     if args.report {
-        let table = Table::read(&path).map_err(failed)?.ok_or_else(|| {
-            CliError::usage(format!(
-                "{} holds no comparison: {TABLE} is not there; leave --report out to begin one, or name the right folder with -o",
-                folder.display()
-            ))
-        })?;
-        let of = table.head.comparison.get("target").unwrap_or("?");
-        if of != target.name {
-            return Err(CliError::usage(format!(
-                "{} holds a comparison of {of}, asked {}; name the right folder with -o",
-                folder.display(),
-                target.name
-            )));
-        }
+        let table = stored(&folder, &path, &target.name)?;
         return tell(args, &folder, &table, &bugs);
     }
     let arms = arms::arms(&args.strategies, &args.ablate).map_err(CliError::usage)?;
@@ -123,59 +110,128 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         table.rows.len(),
         path.display()
     );
-    let campaign_seed = |repeat: u64| args.seed + (repeat - 1);
-    let campaign = |arm: &Arm, repeat: u64| {
-        let seed = campaign_seed(repeat);
-        let (target, budget) = (&args.target, &budget.0);
-        Campaign::new(&folder, target, arm, repeat, seed, budget, &options)
+    let work = Work {
+        args,
+        folder: &folder,
+        bugs: &bugs,
+        until,
+        budget: &budget.0,
+        options: &options,
+        program: &program,
+        interrupt: &interrupt,
     };
     if args.slim {
         // Of a comparison that was killed between a campaign's line and this, and of one that went without it so far.
         for (arm, repeat) in in_turn(&arms, args.repeat).filter(|(a, r)| table.has(&a.label, *r)) {
-            campaign(arm, repeat).slim()?;
+            work.campaign(arm, repeat).slim()?;
         }
     }
     for (done, (arm, repeat)) in missing.iter().enumerate() {
-        if interrupt.asked() {
-            break;
-        }
-        program.is_the_same().map_err(|e| CliError {
-            text: e.text + "; run the same command again to go on with the new one",
-            ..e
-        })?;
-        let campaign = campaign(arm, *repeat);
-        let seed = campaign_seed(*repeat);
         let place = format!("{} of {}", done + 1, missing.len());
-        let row = || {
-            let which = Which {
-                arm,
-                repeat: *repeat,
-                seed,
-                build: &program.build,
-                starts: campaign.starts(),
-            };
-            measure::of_campaign(&which, &campaign.instance())
-        };
-        // A line that is being written is read the next time.
-        let has_shown =
-            || until.is_some_and(|bug| row().is_ok_and(|row| bugs.first(&row, bug).is_some()));
-        if !finish(&campaign, &program, &interrupt, &place, &has_shown)? {
+        if interrupt.asked() || !work.add(&mut table, arm, *repeat, &place)? {
             break;
-        }
-        let mut row = row().map_err(CliError::setup)?;
-        if !measure::is_done(&row.ended) {
-            row.ended = table::FOUND.to_owned();
-        }
-        eprintln!("warren:   {}", told(&row, &bugs));
-        table.add(&path, row).map_err(failed)?;
-        if args.slim {
-            campaign.slim()?;
         }
     }
     if interrupt.asked() {
         eprintln!("warren: ended as asked; the same command goes on");
     }
     tell(args, &folder, &table, &bugs)
+}
+
+/// The table that stands in the folder, of this target.
+fn stored(folder: &Path, path: &Path, target: &str) -> Result<Table, CliError> {
+    let table = Table::read(path).map_err(failed)?.ok_or_else(|| {
+        CliError::usage(format!(
+            "{} holds no comparison: {TABLE} is not there; leave --report out to begin one, or name the right folder with -o",
+            folder.display()
+        ))
+    })?;
+    let of = table.head.comparison.get("target").unwrap_or("?");
+    if of != target {
+        return Err(CliError::usage(format!(
+            "{} holds a comparison of {of}, asked {target}; name the right folder with -o",
+            folder.display()
+        )));
+    }
+    Ok(table)
+}
+
+/// What all campaigns of a comparison have in common.
+struct Work<'a> {
+    args: &'a CompareArgs,
+    folder: &'a Path,
+    bugs: &'a Bugs,
+    /// Each campaign ends when it has shown this one.
+    until: Option<&'a str>,
+    budget: &'a [String],
+    options: &'a [String],
+    program: &'a Program,
+    interrupt: &'a Interrupt,
+}
+
+impl Work<'_> {
+    /// Only the seed differs between the repeats of an arm, and all arms of a repeat have the same.
+    fn seed(&self, repeat: u64) -> u64 {
+        self.args.seed + (repeat - 1)
+    }
+
+    fn campaign(&self, arm: &Arm, repeat: u64) -> Campaign {
+        let target = &self.args.target;
+        let seed = self.seed(repeat);
+        Campaign::new(
+            self.folder,
+            target,
+            arm,
+            repeat,
+            seed,
+            self.budget,
+            self.options,
+        )
+    }
+
+    /// Runs one campaign to its end and adds its row; false: it was interrupted.
+    fn add(
+        &self,
+        table: &mut Table,
+        arm: &Arm,
+        repeat: u64,
+        place: &str,
+    ) -> Result<bool, CliError> {
+        self.program.is_the_same().map_err(|e| CliError {
+            text: e.text + "; run the same command again to go on with the new one",
+            ..e
+        })?;
+        let campaign = self.campaign(arm, repeat);
+        let row = || {
+            let which = Which {
+                arm,
+                repeat,
+                seed: self.seed(repeat),
+                build: &self.program.build,
+                starts: campaign.starts(),
+            };
+            measure::of_campaign(&which, &campaign.instance())
+        };
+        // A line that is being written is read the next time.
+        let has_shown = || {
+            let shows = |bug| row().is_ok_and(|row| self.bugs.first(&row, bug).is_some());
+            self.until.is_some_and(shows)
+        };
+        if !finish(&campaign, self.program, self.interrupt, place, &has_shown)? {
+            return Ok(false);
+        }
+        let mut row = row().map_err(CliError::setup)?;
+        if !measure::is_done(&row.ended) {
+            row.ended = table::FOUND.to_owned();
+        }
+        eprintln!("warren:   {}", told(&row, self.bugs));
+        let path = self.folder.join(TABLE);
+        table.add(&path, row).map_err(failed)?;
+        if self.args.slim {
+            campaign.slim()?;
+        }
+        Ok(true)
+    }
 }
 
 /// Whether a folder without a comparison may get one: `warren fuzz` has no instance there, nor is it one.

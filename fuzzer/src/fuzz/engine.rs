@@ -2,7 +2,7 @@
 //! executor, and the loop with its limits.
 
 use super::drive::{Drive, Observers};
-use super::handed::{Cluster, Handed};
+use super::handed::{Cluster, Fuzzes, Handed};
 use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
 use super::session::Session;
 use super::stage::FuzzStage;
@@ -28,6 +28,7 @@ use libafl::state::{HasCorpus, StdState};
 use libafl::{Error, Fuzzer, HasMetadata, StdFuzzer};
 use libafl_bolts::ClientId;
 use libafl_bolts::tuples::tuple_list;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use warren_feedback::{Judge, KeepFeedback, VerdictObjective};
@@ -84,15 +85,7 @@ where
     // Held until this function ends; then asked again, for a campaign that began in between.
     let _lock = Lock::take(&root)?;
     let snapshot = options.snapshot.clone();
-    let saved = if options.resume {
-        let say = |line| snapshot.with(|s| s.lines.push(line));
-        Some(read_back(&Folder::of(&options, 0), say)?)
-    } else {
-        if let Some(why) = Folder::taken(&root) {
-            return Err(why);
-        }
-        None
-    };
+    let saved = saved(&options, &root)?;
     let seed = match &saved {
         Some((_, whole)) => whole.seed,
         None => options.seed.unwrap_or_else(clock_seed),
@@ -151,26 +144,11 @@ where
         manager: &mut manager,
     };
 
-    // Roots of snapshots may be missing: they did not work, or were not wanted, before.
-    let whole = session.learnt.snapshots() >= session.options.starts.snapshots;
-    let learned = if session.learnt.done && whole {
-        Ok(())
-    } else {
-        learn(&mut session, &mut handed)
-    };
-    let learned = learned.and_then(|()| side_by_side::settle(&mut session, &mut handed));
+    let prepared = prepare(&mut session, &mut handed);
     let mut stages = tuple_list!(FuzzStage { session });
-    let result = learned.and_then(|()| {
-        stages.0.session.begin_fuzzing();
-        stages.0.session.begin_telling(handed.state)?;
-        // What a kill or Ctrl-C cut off comes first: a failing run to decide on, findings to minimise.
-        stages.0.decide(&mut handed)?;
-        let session = &mut stages.0.session;
-        if session.resumed {
-            take_up(session, &mut handed)?;
-        }
-        run_loop(&mut stages, &mut handed)
-    });
+    let result = prepared
+        .and_then(|()| begin(&mut stages.0, &mut handed))
+        .and_then(|()| run_loop(&mut stages, &mut handed));
     let session = &mut stages.0.session;
     session.ended = result.as_ref().ok().copied();
     let published = session
@@ -190,6 +168,46 @@ where
         fuzz_time: session.clock.fuzz_time(),
         learning_time: session.learning,
     })
+}
+
+/// What an earlier process left in this folder, where it is to be gone on with.
+fn saved(options: &FuzzOptions, root: &Path) -> Result<Option<(Store, Whole)>, FuzzError> {
+    if options.resume {
+        let snapshot = options.snapshot.clone();
+        let say = |line| snapshot.with(|s| s.lines.push(line));
+        return read_back(&Folder::of(options, 0), say).map(Some);
+    }
+    match Folder::taken(root) {
+        Some(why) => Err(why),
+        None => Ok(None),
+    }
+}
+
+/// What must be known before the first fault: the fault-free runs, and how many runs go side by side.
+fn prepare<E: Cluster, EM, Z: Fuzzes<E, EM>>(
+    session: &mut Session,
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<(), FuzzError> {
+    // Roots of snapshots may be missing: they did not work, or were not wanted, before.
+    let whole = session.learnt.snapshots() >= session.options.starts.snapshots;
+    if !session.learnt.done || !whole {
+        learn(session, handed)?;
+    }
+    side_by_side::settle(session, handed)
+}
+
+/// Begins fuzzing with what a kill or Ctrl-C cut off: a failing run to decide on, findings to minimise.
+fn begin<E: Cluster, EM, Z: Fuzzes<E, EM>>(
+    stage: &mut FuzzStage,
+    handed: &mut Handed<'_, E, EM, Z>,
+) -> Result<(), FuzzError> {
+    stage.session.begin_fuzzing();
+    stage.session.begin_telling(handed.state)?;
+    stage.decide(handed)?;
+    if stage.session.resumed {
+        take_up(&mut stage.session, handed)?;
+    }
+    Ok(())
 }
 
 /// Takes up the state of an earlier process.

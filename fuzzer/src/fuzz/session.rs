@@ -28,9 +28,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots, KnownStates};
-
-/// What a run's line says in place of void when Ctrl-C cut the run off: it counts nowhere.
-pub const STOPPED: &str = "stopped";
+use warren_model::Void;
 
 /// Lines of the list of finds.
 pub(super) const FINDS: usize = 50;
@@ -304,16 +302,17 @@ impl Session {
             spent_ms: self.cpu.lap(),
             ..line.clone()
         };
+        let cut_off = line.void == Some(&Void::CutOff);
         // As the clock: what is cut off and what is learned is no fuzzing.
-        if line.role != RunRole::Learning && line.void != Some(STOPPED) {
+        if line.role != RunRole::Learning && !cut_off {
             self.cpu.add(line.spent_ms);
         }
-        if line.void == Some(STOPPED) && self.stopping() {
+        if cut_off && self.stopping() {
             self.cut_off += 1;
             let file = self.folder.root().join("runs.jsonl");
             return folder::append(&file, &line.to_text());
         }
-        if line.void == Some(STOPPED) {
+        if cut_off {
             self.counts.stopped += 1;
             self.redo.line = line.to_text();
             return Ok(());

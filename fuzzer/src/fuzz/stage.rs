@@ -6,7 +6,7 @@ use super::handed::{Cluster, Fuzzes, Handed};
 pub use super::kept::{add_seed, drawing, identity, info_of, shape, take_entry, test_stacks};
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
-use super::session::{STOPPED, Session};
+use super::session::Session;
 use crate::campaign::state::hook;
 use crate::campaign::sync_file::KeptThere;
 use crate::campaign::{RunLine, RunRole};
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use warren_executor::{PrefixUse, RunOptions};
 use warren_feedback::{KnownSlots, KnownStates, RunObserver};
-use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict};
+use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict, Void};
 
 /// A void run is repeated so often.
 const VOID_REPEATS: u32 = 3;
@@ -188,7 +188,7 @@ impl FuzzStage {
             let run = &observers.1.0;
             if given_up(session, run) {
                 let mut line = line(session, handed.state, run, job.role);
-                line.void = Some(STOPPED);
+                line.void = Some(&Void::CutOff);
                 session.run_ended(&line)?;
                 return Ok(Tested::GivenUp);
             }
@@ -265,19 +265,7 @@ impl FuzzStage {
         let run = &observers.1.0;
         let (record, judgement) = (run.record(), run.judgement());
         let void = is_void(run);
-        if void {
-            session.counts.sequences += 1;
-        } else {
-            let first_try = session
-                .seeds
-                .first_try()
-                .unwrap_or_else(|| job.pick.as_ref().is_none_or(|p| p.tries == 0));
-            session.counts.tested(record, judgement, first_try);
-            session.counts.spared.by(run.product());
-        }
-        if plain(record, judgement) {
-            session.judge().learn_single_fault(run.product());
-        }
+        count(session, job, run, void);
         // Before anything may be parked: the pick's seed run must still be there.
         if let Some(pick) = &job.pick {
             let queue = state.metadata_mut::<Queue>()?;
@@ -289,48 +277,10 @@ impl FuzzStage {
                 queue.tested(pick);
             }
         }
-        let (mut new_slots, mut new_states) = (0, 0);
-        if let Some(id) = kept {
-            let info = info_of(state, id)?;
-            (new_slots, new_states) = (info.new_slots, info.new_states);
-            session.redo.queue = Some(take_entry(state, id)?);
-            session.news.matched.push(info.matched);
-            let id = usize::from(id) as u64;
-            session.instances.told.kept.push(KeptThere {
-                id,
-                slots: info.slots as u64,
-            });
-            session.counts.kept += 1;
-            if new_slots > 0 {
-                session.durable_due.insert(id);
-                session.news.durable_in.push(id);
-            }
-            let kinds = job.sequence.kinds();
-            match (new_slots, new_states) {
-                (0, 0) => {}
-                (0, n) => session.list_find("state", finds::new_states(n, &kinds)),
-                (n, _) => session.list_find("coverage", format!("{n} new slots by {kinds}")),
-            }
-            if session.options.strategy.has_queue() {
-                let parent = parent_stacks(session, job)?;
-                let shape = shape(session, executor);
-                let drawing = drawing(session, executor, &shape);
-                let bounds = Bounds::of(run.product());
-                let alike = alike_of(run.product(), &info, &drawing);
-                add_seed(
-                    state,
-                    id,
-                    record,
-                    run.trace(),
-                    bounds,
-                    &info,
-                    alike,
-                    &drawing,
-                    &parent,
-                )?;
-                park(session, state)?;
-            }
-        }
+        let (new_slots, new_states) = match kept {
+            Some(id) => keep(session, executor, state, job, id)?,
+            None => (0, 0),
+        };
         // A seed that was given is nobody's try.
         if !void && session.seeds.first_try().is_none() {
             let (full, found) = (record.not_injected.is_none(), failed || new_slots > 0);
@@ -339,13 +289,9 @@ impl FuzzStage {
                 .tested(&job.origin, full, found);
         }
         if !judgement.unknowns.is_empty() && judgement.verdict == Verdict::Unknown && !void {
-            let why = judgement
-                .unknowns
-                .iter()
-                .map(|u| format!("{}: {}", u.checker, u.why))
-                .collect::<Vec<_>>()
-                .join("; ");
-            session.list_find("unknown", why);
+            let whys = judgement.unknowns.iter();
+            let whys: Vec<String> = whys.map(|u| format!("{}: {}", u.checker, u.why)).collect();
+            session.list_find("unknown", whys.join("; "));
         }
         let mut line = line(session, state, run, job.role);
         line.coverage = warren_feedback::coverage::slots_set(observers.0.to_slice());
@@ -376,12 +322,80 @@ pub(super) fn pass_over<E: Cluster>(
     let run = &observers.1.0;
     let by_itself = run.judgement().void.is_none();
     let mut line = line(session, state, run, job.role);
-    line.void = Some(STOPPED);
+    line.void = Some(&Void::CutOff);
     session.run_ended(&line)?;
     if by_itself {
         confirm::keep_unlooked_at(session, executor, state, &job.why)?;
     }
     Ok(())
+}
+
+/// Counts the sequence that was tested, and lets the judge learn from a plain run.
+fn count(session: &mut Session, job: &Job, run: &RunObserver, void: bool) {
+    let (record, judgement) = (run.record(), run.judgement());
+    if void {
+        session.counts.sequences += 1;
+    } else {
+        let first_try = session
+            .seeds
+            .first_try()
+            .unwrap_or_else(|| job.pick.as_ref().is_none_or(|p| p.tries == 0));
+        session.counts.tested(record, judgement, first_try);
+        session.counts.spared.by(run.product());
+    }
+    if plain(record, judgement) {
+        session.judge().learn_single_fault(run.product());
+    }
+}
+
+/// The run was kept: what it showed is told, and its queue entry is made ready for the record. Gives its new slots and states.
+fn keep<E: Cluster>(
+    session: &mut Session,
+    executor: &E,
+    state: &mut State,
+    job: &Job,
+    id: CorpusId,
+) -> Result<(usize, usize), FuzzError> {
+    let run = &executor.observers().1.0;
+    let info = info_of(state, id)?;
+    session.redo.queue = Some(take_entry(state, id)?);
+    session.news.matched.push(info.matched);
+    let number = usize::from(id) as u64;
+    session.instances.told.kept.push(KeptThere {
+        id: number,
+        slots: info.slots as u64,
+    });
+    session.counts.kept += 1;
+    if info.new_slots > 0 {
+        session.durable_due.insert(number);
+        session.news.durable_in.push(number);
+    }
+    let kinds = job.sequence.kinds();
+    match (info.new_slots, info.new_states) {
+        (0, 0) => {}
+        (0, n) => session.list_find("state", finds::new_states(n, &kinds)),
+        (n, _) => session.list_find("coverage", format!("{n} new slots by {kinds}")),
+    }
+    if session.options.strategy.has_queue() {
+        let parent = parent_stacks(session, job)?;
+        let shape = shape(session, executor);
+        let drawing = drawing(session, executor, &shape);
+        let bounds = Bounds::of(run.product());
+        let alike = alike_of(run.product(), &info, &drawing);
+        add_seed(
+            state,
+            number,
+            run.record(),
+            run.trace(),
+            bounds,
+            &info,
+            alike,
+            &drawing,
+            &parent,
+        )?;
+        park(session, state)?;
+    }
+    Ok((info.new_slots, info.new_states))
 }
 
 /// It is no test: void, or over before GO without a failure.
@@ -413,8 +427,8 @@ impl Session {
 
 /// The last run ended because the user gave it up, not by itself just before.
 pub fn given_up(session: &Session, run: &RunObserver) -> bool {
-    let void = run.judgement().void.as_deref();
-    session.giving_up.load(Ordering::SeqCst) && void.is_some_and(|v| v.starts_with(STOPPED))
+    let void = run.judgement().void.as_ref();
+    session.giving_up.load(Ordering::SeqCst) && void.is_some_and(Void::is_ended_early)
 }
 
 /// The line of a run, as far as the run itself tells.
@@ -504,8 +518,7 @@ pub(super) fn undecided_by_load(judgement: &Judgement) -> bool {
 
 /// The checkers of such questions, whatever else failed in the run.
 pub(crate) fn open_by_load(judgement: &Judgement) -> impl Iterator<Item = &str> {
-    let unknowns = judgement.unknowns.iter();
-    let by_load = unknowns.filter(|u| u.why.contains("stood still"));
+    let by_load = judgement.unknowns.iter().filter(|u| u.by_load);
     by_load.map(|u| u.checker.as_str())
 }
 

@@ -136,7 +136,7 @@ mod tests {
             R::Timeout => (true, None, vec![]),
             R::TimeoutAndSafety => (true, None, vec![failure(FailureKind::Safety)]),
             R::TimeoutAndLiveness => (true, None, vec![failure(FailureKind::Liveness)]),
-            R::Void => (false, Some("starved".to_owned()), vec![]),
+            R::Void => (false, Some("starved".into()), vec![]),
         };
         let record = RunRecord {
             timed_out,

@@ -266,6 +266,7 @@ mod tests {
             unknowns: vec![Unknown {
                 checker: "serve".into(),
                 why: "]]> <&\"'".into(),
+                by_load: false,
             }],
             ..Judgement::default()
         }

@@ -476,6 +476,7 @@ mod tests {
         j.unknowns.push(Unknown {
             checker: "serve".into(),
             why: "stalled".into(),
+            by_load: true,
         });
         let text = run_text("run 1 of 1", Outcome::Fail, &p, &j);
         for want in [

@@ -161,6 +161,7 @@ mod tests {
             let unknowns = (!why.is_empty()).then(|| Unknown {
                 checker: "serve".into(),
                 why: why.into(),
+                by_load: why == STALL,
             });
             let judgement = Judgement {
                 verdict,

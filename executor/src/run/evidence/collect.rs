@@ -2,24 +2,18 @@
 
 use crate::link::{NodeReading, Word, merge_trace};
 use crate::run::drive::{Drive, KillMade};
-use crate::run::evidence::last_words::end_of;
-use crate::run::evidence::threads::{self, Log, ThreadsAsked};
+use crate::run::evidence::logs;
 use crate::run::nodes::cluster::Cluster;
 use crate::run::nodes::cuts::CutEnded;
-use crate::run::nodes::spawn::STDOUT;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use warren_model::{
-    Fallbacks, FaultSequence, HistoryEvent, Injected, KillLatency, LogMark, NodeName, Observation,
-    RunProduct, Trace,
+    Fallbacks, FaultSequence, HistoryEvent, Injected, KillLatency, NodeName, Observation,
+    RunProduct, RunRecord, Trace,
 };
 
 /// Events of a killed node later than this after the signal are counted.
 const LATE_NS: u64 = 2_000_000;
-/// Longest log kept of one file of a node, bytes from its end. What is cut off is judged by nobody, so it is far above what a run writes.
-const LOG_MAX: usize = 32 << 20;
-/// Of a log with answers about threads, which are taken out of it, so much is read.
-const WITH_ANSWERS: usize = 4 * LOG_MAX;
 /// Most warnings of one node in a record.
 const WARNINGS_MAX: usize = 20;
 
@@ -52,97 +46,45 @@ pub(in crate::run) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduc
     let notes: Vec<String> = product.notes().map(str::to_owned).collect();
     product.record.warnings.extend(notes);
     product.observations.append(&mut drive.so_far.epochs);
-    product.log_marks = drive
-        .so_far
-        .log_sizes
-        .iter()
-        .map(|(at, t_ns, _)| LogMark {
-            at: *at,
-            t_ns: *t_ns,
-            offsets: BTreeMap::new(),
-        })
-        .collect();
+    logs::collect(&*drive.cluster, &drive.so_far, product);
+    faults(drive, &trace, &places, &mut product.record);
     let cluster = &*drive.cluster;
-    for (i, n) in cluster.nodes.iter().enumerate() {
-        let mut text = String::new();
-        let asked = drive.so_far.threads_asked.iter();
-        let asked: Vec<ThreadsAsked> = asked.filter(|a| a.node == i).copied().collect();
-        // A node may have filled its slot with a log: little more is read than is kept. Answers about threads come near the end.
-        let mut problems = Vec::new();
-        let mut read = |file: &str, max: usize| {
-            let path = n.dir.join(file);
-            let (bytes, unread) = end_of(&path, max as u64).unwrap_or_else(|e| {
-                if e.kind() != std::io::ErrorKind::NotFound {
-                    problems.push(format!("{}: {file} cannot be read: {e}", n.name));
-                }
-                (Vec::new(), 0)
-            });
-            (bytes, usize::try_from(unread).unwrap_or(usize::MAX))
-        };
-        let stdout = (!asked.is_empty()).then(|| {
-            let (bytes, unread) = read(STDOUT, WITH_ANSWERS);
-            let asked: Vec<ThreadsAsked> = asked
-                .iter()
-                .map(|a| ThreadsAsked {
-                    from: a.from.saturating_sub(unread as u64),
-                    ..*a
-                })
-                .collect();
-            let (log, files) = threads::take_out(&bytes, n.name.as_str(), &asked);
-            product.collected.extend(files);
-            (log, unread)
-        });
-        for (j, file) in target.logs.iter().enumerate() {
-            let is_stdout = file.strip_prefix("./").unwrap_or(file) == STDOUT;
-            let (log, unread) = match stdout.as_ref().filter(|_| is_stdout) {
-                Some((log, unread)) => (log, *unread),
-                None => {
-                    let (bytes, unread) = read(file, LOG_MAX);
-                    (&Log::whole(bytes), unread)
-                }
-            };
-            let too_many = log.bytes.len().saturating_sub(LOG_MAX);
-            let dropped = unread + too_many;
-            if dropped > 0 {
-                product.record.warnings.push(format!(
-                    "{}: {file} is longer than {LOG_MAX} bytes: its first {dropped} are not judged, so the cause of an early exit or a fatal line may be missing",
-                    n.name
-                ));
-            }
-            let kept = &log.bytes[too_many..];
-            for (mark, (_, _, sizes)) in product.log_marks.iter_mut().zip(&drive.so_far.log_sizes) {
-                let size = usize::try_from(sizes[i][j]).unwrap_or(usize::MAX);
-                let end = log
-                    .end_at(size.saturating_sub(unread))
-                    .saturating_sub(too_many);
-                let before = &kept[..end.min(kept.len())];
-                let offset = text.len() + String::from_utf8_lossy(before).len();
-                mark.offsets.entry(n.name.clone()).or_default().push(offset);
-            }
-            text.push_str(&String::from_utf8_lossy(kept));
-        }
-        product.record.warnings.append(&mut problems);
-        product.logs.insert(n.name.clone(), text);
-        for (file, bytes) in crate::run::evidence::collected::read(&n.dir, &target.collect) {
-            product
-                .collected
-                .push((format!("{}/{file}", n.name), bytes));
-        }
-    }
-    product
-        .logs
-        .insert(NodeName::from("workload"), workload_log(cluster));
     let record = &mut product.record;
+    record.exits.append(&mut drive.exits);
+    if record.void.is_none() {
+        record.void = drive.void.take();
+    }
+    record.incarnations = cluster
+        .nodes
+        .iter()
+        .flat_map(|n| n.incarnations.iter().cloned())
+        .collect();
+    record.cut_heal_ms = cluster
+        .cuts
+        .ended
+        .iter()
+        .filter_map(|c| heal_ms(c, cluster, &trace))
+        .collect();
+    product.trace = trace;
+}
+
+/// What was injected, and where it stands in the trace.
+fn faults(
+    drive: &Drive<'_, '_>,
+    trace: &Trace,
+    places: &BTreeMap<(usize, u64), usize>,
+    record: &mut RunRecord,
+) {
     for done in drive.controller.done() {
         let event = done.event.as_ref().and_then(|(node, index)| {
-            let i = cluster.index(node)?;
+            let i = drive.cluster.index(node)?;
             places.get(&(i, *index)).copied()
         });
         let kill = drive
             .so_far
             .kills
             .get(&done.index)
-            .map(|k| latency(k, done.t_reached, &trace));
+            .map(|k| latency(k, done.t_reached, trace));
         record.injected.push(Injected {
             index: done.index,
             matched: done.matched.clone(),
@@ -166,22 +108,6 @@ pub(in crate::run) fn collect(drive: &mut Drive<'_, '_>, product: &mut RunProduc
             ..asked.clone()
         });
     }
-    record.exits.append(&mut drive.exits);
-    if record.void.is_none() {
-        record.void = drive.void.take();
-    }
-    record.incarnations = cluster
-        .nodes
-        .iter()
-        .flat_map(|n| n.incarnations.iter().cloned())
-        .collect();
-    record.cut_heal_ms = cluster
-        .cuts
-        .ended
-        .iter()
-        .filter_map(|c| heal_ms(c, cluster, &trace))
-        .collect();
-    product.trace = trace;
 }
 
 fn latency(k: &KillMade, reached: u64, trace: &Trace) -> KillLatency {
@@ -285,12 +211,6 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
     for (text, nodes) in seen.into_iter().take(WARNINGS_MAX) {
         p.record.warnings.push(format!("{text} (on {nodes} nodes)"));
     }
-}
-
-fn workload_log(cluster: &Cluster<'_>) -> String {
-    let log = cluster.slot.root().join("workload/stdout");
-    let (bytes, _) = end_of(&log, LOG_MAX as u64).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A JSON line that is read leniently: `healed` is the workload's word for phase `heal`.

@@ -6,6 +6,7 @@ pub(in crate::run) mod collect;
 pub(in crate::run) mod collected;
 pub(in crate::run) mod ended;
 pub(in crate::run) mod last_words;
+mod logs;
 pub(in crate::run) mod marks;
 pub(in crate::run) mod threads;
 pub(in crate::run) mod traffic;

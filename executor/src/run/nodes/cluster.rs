@@ -7,16 +7,16 @@ use crate::link::{AgentConf, NodePage, RunPage, SharedPage, Word, WorkloadPage, 
 use crate::prepare::Prepared;
 use crate::run::asking::questions::Questions;
 use crate::run::made_once::archives::Archives;
-use crate::run::made_once::image;
-use crate::run::nodes::commands::{add_archive_flag, make_dir, node_argv, node_jars, write_files};
+use crate::run::nodes::commands::{make_dir, node_jars};
 use crate::run::nodes::cuts::Cuts;
+use crate::run::nodes::layout::{Pages, link, nodes};
 use crate::run::options::{NodeStatus, RunOptions};
 use crate::run::snapshots::{Parked, Snapshot};
 use crate::run::{RunError, Start};
 use crate::slot::{AtDump, Exit, Process, Slot};
 use crate::target::NodeSpec;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use warren_model::{Incarnation, NodeName, StackId};
 
@@ -96,72 +96,15 @@ impl<'a> Cluster<'a> {
         start: Start<'_>,
     ) -> Result<Self, RunError> {
         let list_classes = matches!(start, Start::ListClasses);
-        let restored = matches!(start, Start::Restored { .. } | Start::Midway { .. });
-        let filled = matches!(start, Start::Boot | Start::ListClasses);
         let target = prepared.target();
+        let Pages {
+            run: run_page,
+            workload: workload_page,
+            coverage,
+            probes,
+        } = Pages::new(prepared, options, slot, map_size, &start)?;
         let archives = Archives::find(prepared);
-        let shm = slot.shm();
-        let link = |e: crate::link::LinkError| RunError::io("shared memory of the run", e);
-        let sized = |name: &str, size: usize| match restored {
-            true => SharedPage::open(&shm.join(name)),
-            false => SharedPage::create(&shm.join(name), size),
-        };
-        let map = |name: &str| sized(name, map_size);
-        let (run, workload) = (shm.join("run.page"), shm.join("workload.page"));
-        let (run_page, workload_page) = match restored {
-            true => (RunPage::open(&run), WorkloadPage::open(&workload)),
-            false => (
-                RunPage::create(&run, map_size),
-                WorkloadPage::create(&workload, options.seed),
-            ),
-        };
-        let (run_page, workload_page) = (run_page.map_err(link)?, workload_page.map_err(link)?);
-        let coverage = map("cov.map").map_err(link)?;
-        // The agent counts exact probes where this file is.
-        let probes = prepared.probes().map(|p| sized("probes.map", p.map_size()));
-        let probes = probes.transpose().map_err(link)?;
-        let specs = target.nodes();
-        let addrs: Vec<Ipv4Addr> = (0..specs.len()).map(|i| slot.node_addr(i)).collect();
-        let mut nodes = Vec::new();
-        for (i, spec) in specs.iter().enumerate() {
-            let name = spec.name.clone();
-            let page = shm.join(format!("node-{name}.page"));
-            let page = match restored {
-                true => NodePage::open(&page),
-                false => NodePage::create(&page, i),
-            };
-            let page = page.map_err(link)?;
-            let below = Path::new("nodes").join(name.as_str());
-            let dir = slot.root().join(&below);
-            let inside_dir = slot.inside_root().join(&below);
-            if filled {
-                image::fill(prepared, &name, &dir)?;
-            }
-            if !restored {
-                write_files(target, i, &specs, &addrs, &dir, &inside_dir)?;
-            }
-            let mut argv = node_argv(prepared, options, slot, spec, addrs[i], &inside_dir, None)?;
-            let archive = if node_jars(prepared, options).1.is_empty() {
-                archives.plain.as_ref().filter(|_| !options.agent)
-            } else {
-                archives.nodes.as_ref()
-            };
-            add_archive_flag(&mut argv, prepared, archive, &inside_dir, list_classes);
-            nodes.push(Node {
-                spec: spec.clone(),
-                name,
-                addr: addrs[i],
-                page,
-                dir,
-                argv,
-                inside_dir,
-                process: None,
-                status: NodeStatus::Absent,
-                role: None,
-                role_word: 0,
-                incarnations: Vec::new(),
-            });
-        }
+        let nodes = nodes(prepared, options, slot, &archives, &start)?;
         make_dir(&slot.root().join("workload"))?;
         let mut cluster = Cluster {
             prepared,
@@ -190,7 +133,6 @@ impl<'a> Cluster<'a> {
             } => {
                 cluster.take_over(snapshot, processes);
                 cluster.launcher = launcher;
-                return Ok(cluster);
             }
             Start::Midway { midway, processes } => {
                 let mut processes = processes.into_iter();
@@ -198,35 +140,34 @@ impl<'a> Cluster<'a> {
                     cluster.nodes[i].process = processes.next();
                 }
                 cluster.workload = processes.next();
-                return Ok(cluster);
             }
-            Start::Boot | Start::ListClasses | Start::Image => {}
+            Start::Boot | Start::ListClasses | Start::Image => cluster.write_conf(background)?,
         }
-        let dump = match &options.dump_classes {
-            Some(dir) => {
-                make_dir(dir)?;
-                Some(dir.clone())
-            }
-            None => None,
+        Ok(cluster)
+    }
+
+    /// What the agents read when their processes start.
+    fn write_conf(&self, background: &[StackId]) -> Result<(), RunError> {
+        let target = self.prepared.target();
+        if let Some(dir) = &self.options.dump_classes {
+            make_dir(dir)?;
+        }
+        let logs_of = |n: &Node| {
+            let inside = n.inside_dir.clone();
+            target.logs.iter().map(move |l| inside.join(l))
         };
         let conf = AgentConf {
-            nodes: cluster
-                .nodes
-                .iter()
+            nodes: (self.nodes.iter())
                 .map(|n| (n.name.clone(), n.addr))
                 .collect(),
             background: background.to_vec(),
-            logs: cluster
-                .nodes
-                .iter()
-                .flat_map(|n| target.logs.iter().map(|l| n.inside_dir.join(l)))
+            logs: (self.nodes.iter().flat_map(logs_of))
                 .map(|p| p.display().to_string())
                 .collect(),
-            dump,
-            instrumented: node_jars(prepared, options).1,
+            dump: self.options.dump_classes.clone(),
+            instrumented: node_jars(self.prepared, self.options).1,
         };
-        write_agent_conf(&shm.join("agent.conf"), &conf, target).map_err(link)?;
-        Ok(cluster)
+        write_agent_conf(&self.slot.shm().join("agent.conf"), &conf, target).map_err(link)
     }
 
     /// The state of the processes of a restored cluster.

@@ -5,5 +5,6 @@
 pub(in crate::run) mod cluster;
 pub(in crate::run) mod commands;
 pub(in crate::run) mod cuts;
+mod layout;
 pub(in crate::run) mod spawn;
 pub(in crate::run) mod templates;

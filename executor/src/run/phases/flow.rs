@@ -13,7 +13,7 @@ use crate::run::phases::boot::Boot;
 use crate::slot::SlotError;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use warren_model::{FaultSequence, LogMoment, NodeName, Phase, RunProduct};
+use warren_model::{FaultSequence, LogMoment, NodeName, Phase, RunProduct, Void};
 
 pub(in crate::run) const MS: u64 = 1_000_000;
 /// Longest wait for one answer of a question asked by the main loop.
@@ -90,12 +90,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             // Whatever did not happen any more is nobody's fault.
             self.product.record.not_stable.clear();
             let stop = options.stop.load(std::sync::atomic::Ordering::Relaxed);
-            let why = if stop {
-                "stopped: Warren is stopping"
-            } else {
-                "stopped: given up by the user"
-            };
-            self.product.record.void = Some(why.into());
+            let why = if stop { Void::Stopping } else { Void::GivenUp };
+            self.product.record.void = Some(why);
         }
         self.end();
         self.product.record.times.finale += self.lap();
@@ -201,7 +197,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             // Without it a checker would take the phase for one without a stall, and the machine's fault for the target's.
             Err(e) => {
                 let why = format!("whether the machine stood still is not known: {e}");
-                self.drive.void.get_or_insert(why);
+                self.drive.void.get_or_insert(Void::WentWrong(why));
             }
         }
     }
@@ -418,7 +414,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         if self.drive.controller.under_way() {
             // It would be done in the midst of what is asked after the test.
             let why = format!("a fault was under way for more than {DYING:?}");
-            self.drive.void.get_or_insert(why);
+            self.drive.void.get_or_insert(Void::WentWrong(why));
         }
         if !sequence.faults.is_empty() {
             self.drive
@@ -442,7 +438,7 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
             self.drive.cluster.kill_node(i);
         }
         if let Some(why) = self.wait_dead() {
-            self.drive.void.get_or_insert(why);
+            self.drive.void.get_or_insert(Void::WentWrong(why));
         }
         self.drive.mark_logs(LogMoment::Durability);
         let all: Vec<usize> = (0..self.drive.cluster.nodes.len()).collect();

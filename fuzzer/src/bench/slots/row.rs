@@ -1,8 +1,8 @@
 //! What one campaign came to, from its runs.jsonl and fuzzer_stats. Called by [`super::run`]; reads no file itself, and estimates nothing.
 
-use crate::campaign::RunRole;
+use crate::campaign::{RunRole, StoredLine};
 use crate::whatsup::instance::Stats;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What one campaign came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,24 +28,6 @@ pub struct SlotsRow {
     pub replays: u64,
 }
 
-/// The part of a line of runs.jsonl that counts here.
-#[derive(Deserialize)]
-struct RunLine {
-    role: RunRole,
-    at_ms: u64,
-    reason: Option<String>,
-    #[serde(default)]
-    from_prefix: Option<usize>,
-    void: Option<String>,
-    times_ms: Total,
-    spent_ms: u64,
-}
-
-#[derive(Deserialize)]
-struct Total {
-    total: u64,
-}
-
 #[allow(clippy::cast_precision_loss)] // times and numbers of runs are far below 2^52
 impl SlotsRow {
     /// Of the two files of a campaign with `slots`, as asked for, on a machine of so many cores.
@@ -59,14 +41,13 @@ impl SlotsRow {
         cores: usize,
     ) -> Result<Self, String> {
         let mut fuzzing = Vec::new();
-        for (i, text) in jsonl.lines().enumerate() {
-            let line: RunLine =
-                serde_json::from_str(text).map_err(|e| format!("line {}: {e}", i + 1))?;
+        for line in StoredLine::all(jsonl) {
+            let line = line?;
             if line.role != RunRole::Learning {
                 fuzzing.push(line);
             }
         }
-        let tested: Vec<&RunLine> = fuzzing
+        let tested: Vec<&StoredLine> = fuzzing
             .iter()
             .filter(|l| matches!(l.role, RunRole::Fuzz | RunRole::Repeat) && l.void.is_none())
             .collect();
@@ -77,8 +58,9 @@ impl SlotsRow {
             return Err("no sequence was tested".into());
         }
         let spent = fuzzing.iter().map(|l| l.spent_ms).sum::<u64>() as f64 / ms;
-        let share =
-            |of: &dyn Fn(&RunLine) -> bool| tested.iter().filter(|l| of(l)).count() as f64 / runs;
+        let share = |of: &dyn Fn(&StoredLine) -> bool| {
+            tested.iter().filter(|l| of(l)).count() as f64 / runs
+        };
         Ok(SlotsRow {
             slots,
             took: stats.number("side_by_side"),
@@ -108,7 +90,7 @@ mod tests {
 
     fn line(role: &str, at: u64, total: u64, spent: u64, rest: &str) -> String {
         format!(
-            "{{\"role\":\"{role}\",\"at_ms\":{at},\"times_ms\":{{\"total\":{total}}},\"spent_ms\":{spent},{rest}}}\n"
+            "{{\"role\":\"{role}\",\"at_ms\":{at},\"times_ms\":{{\"total\":{total}}},\"spent_ms\":{spent},\"slots\":1,\"sequences\":1,{rest}}}\n"
         )
     }
 

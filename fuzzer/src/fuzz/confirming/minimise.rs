@@ -19,7 +19,7 @@ use crate::fuzz::drive::Limits;
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::options::{EndReason, FuzzError};
-use crate::fuzz::session::{STOPPED, Session, ms};
+use crate::fuzz::session::{Session, ms};
 use crate::fuzz::stage::{execute, given_up, line};
 use crate::tmin::candidate::Candidate;
 use crate::tmin::drive::{World, drive, outcome};
@@ -29,7 +29,7 @@ use crate::tmin::{JOURNAL, PASSING, beside, report};
 use libafl::state::HasExecutions;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use warren_model::{Failure, FailureKind, FaultSequence, Judgement, NodeName, RunRecord};
+use warren_model::{Failure, FailureKind, FaultSequence, Judgement, NodeName, RunRecord, Void};
 
 /// Most runs for one finding.
 const RUNS: u64 = 60;
@@ -361,7 +361,7 @@ impl<E: Cluster, EM, Z: Fuzzes<E, EM>> World for Campaign<'_, '_, E, EM, Z> {
         let mut written = line(self.session, self.handed.state, run, RunRole::Minimise);
         written.why = format!("minimise {}: {}", self.wanted.failure.signature, ask.what);
         if self.session.stopping() || given_up(self.session, run) {
-            written.void = Some(STOPPED);
+            written.void = Some(&Void::CutOff);
             self.given_up = !self.session.stopping();
             self.session.run_ended(&written)?;
             if self.given_up {

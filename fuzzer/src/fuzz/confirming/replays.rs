@@ -12,13 +12,13 @@ use crate::fuzz::confirming::tally::{Asked, REPLAYS, Replayed};
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::options::FuzzError;
-use crate::fuzz::session::{STOPPED, Session};
+use crate::fuzz::session::Session;
 use crate::fuzz::slots::under_way::{Started, ToStart};
 use crate::fuzz::stage::{given_up, line, open_by_load};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
-use warren_model::{Failure, FailureKind};
+use warren_model::{Failure, FailureKind, Void};
 
 /// Replays what really happened, as often as is owed still; what showed again is counted in what is owed. What load may explain has
 /// the machine for itself, one replay after the other; a safety failure's replays share it with what goes on, as many at once as there
@@ -113,7 +113,7 @@ fn replayed<E: Cluster>(
     let mut written = line(session, state, run, RunRole::Confirm);
     written.why = format!("confirm {}", seen.failure.signature);
     if session.stopping() || given_up(session, run) {
-        written.void = Some(STOPPED);
+        written.void = Some(&Void::CutOff);
         session.run_ended(&written)?;
         // With key `n` others may be given up beside it, each with its line.
         if !session.stopping() {

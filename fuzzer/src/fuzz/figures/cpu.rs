@@ -4,13 +4,11 @@
 //! Counts what the kernel counts for this process and its ended children (a slot's init has reaped all of its slot), so a run's time comes
 //! with the line after its slot is gone. Set-up before the first learning run is not in it.
 
-use crate::campaign::RunRole;
 use crate::campaign::folder::io;
+use crate::campaign::{RunRole, StoredLine};
 use crate::fuzz::options::FuzzError;
-use crate::fuzz::session::STOPPED;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -88,16 +86,9 @@ pub fn spent_before(root: &Path) -> Result<u64, FuzzError> {
 }
 
 fn spent(jsonl: &str) -> u64 {
-    #[derive(Deserialize)]
-    struct Line {
-        role: RunRole,
-        void: Option<String>,
-        spent_ms: u64,
-    }
-    jsonl
-        .lines()
-        .filter_map(|l| serde_json::from_str::<Line>(l).ok())
-        .filter(|l| l.role != RunRole::Learning && l.void.as_deref() != Some(STOPPED))
+    StoredLine::all(jsonl)
+        .filter_map(Result::ok)
+        .filter(|l| l.role != RunRole::Learning && !l.is_cut_off())
         .map(|l| l.spent_ms)
         .sum()
 }
@@ -109,7 +100,9 @@ mod tests {
     #[test]
     fn only_fuzzing_counts() {
         let line = |role: &str, void: &str, ms: u64| {
-            format!("{{\"role\":\"{role}\",\"void\":{void},\"spent_ms\":{ms}}}\n")
+            format!(
+                "{{\"role\":\"{role}\",\"void\":{void},\"spent_ms\":{ms},\"slots\":1,\"sequences\":1}}\n"
+            )
         };
         let text = [
             line("learning", "null", 4000),

@@ -2,13 +2,14 @@
 //! limits of a run; one of them becomes the root of the search. Printed apart from fuzzing, counted only in execs_done.
 
 use crate::campaign::RunRole;
+use crate::fuzz::State;
 use crate::fuzz::drive::{Drive, Limits};
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::learning::learnt::Learnt;
 use crate::fuzz::learning::starts::{Found, root, snapshots, take_in};
 use crate::fuzz::options::FuzzError;
-use crate::fuzz::session::{STOPPED, Session};
+use crate::fuzz::session::Session;
 use crate::fuzz::stage::{execute, line, set_options};
 use libafl::HasMetadata;
 use libafl::executors::ExitKind;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use warren_feedback::KnownSlots;
 use warren_feedback::coverage::{Baseline, larger_map, slots_set};
 use warren_feedback::logs::silent;
-use warren_model::{FaultSequence, NodeName, Verdict};
+use warren_model::{FaultSequence, NodeName, PhaseTimes, RunProduct, Verdict, Void};
 
 /// Limit of a learning run: nothing is known yet.
 const FIRST_LIMIT: Duration = Duration::from_secs(120);
@@ -50,6 +51,47 @@ pub fn learn<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     Ok(())
 }
 
+/// What usable learning runs showed so far.
+#[derive(Default)]
+struct Usable {
+    /// Whole runs and their test phases, ms.
+    totals: Vec<u64>,
+    tests: Vec<u64>,
+    maps: Vec<Vec<u8>>,
+    /// How the last one ended, where it was made by this process.
+    last: Option<ExitKind>,
+}
+
+impl Usable {
+    /// Of an earlier process that was cut off while it learned, at most so many runs.
+    fn before(learnt: &Learnt, most: usize) -> Self {
+        let (mut totals, mut tests) = (learnt.totals.clone(), learnt.tests.clone());
+        let mut maps = learnt.maps.clone();
+        totals.truncate(most);
+        tests.truncate(most);
+        maps.truncate(most);
+        Usable {
+            totals,
+            tests,
+            maps,
+            last: None,
+        }
+    }
+
+    fn add(&mut self, times: &PhaseTimes, map: Vec<u8>, kind: ExitKind) {
+        self.totals.push(times.total);
+        self.tests.push(times.test);
+        self.maps.push(map);
+        self.last = Some(kind);
+    }
+
+    fn store(&self, learnt: &mut Learnt) {
+        learnt.totals.clone_from(&self.totals);
+        learnt.tests.clone_from(&self.tests);
+        learnt.maps.clone_from(&self.maps);
+    }
+}
+
 /// The learning runs, and the root of what starts cold.
 fn cold<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
@@ -58,49 +100,26 @@ fn cold<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     let wanted = session.options.learning_runs.max(1);
     let empty = FaultSequence::empty(&session.options.target);
     let limit = session.options.run_limit.unwrap_or(FIRST_LIMIT);
-    // Of an earlier process, when that was cut off while it learned. The last run is never among them: see the end.
-    let Learnt {
-        mut totals,
-        mut tests,
-        mut maps,
-        mut wrong,
-        ..
-    } = session.learnt.clone();
     // The last one must be made here: the root of the search is made of what it leaves in the observers.
-    totals.truncate(wanted - 1);
-    tests.truncate(wanted - 1);
-    maps.truncate(wanted - 1);
-    let mut last_kind = None;
-    while totals.len() < wanted {
+    let mut usable = Usable::before(&session.learnt, wanted - 1);
+    while usable.totals.len() < wanted {
         if session.stopping() {
             return Ok(());
         }
         session.show_current(CurrentRun {
-            doing: format!("learning {}/{wanted}", totals.len() + 1),
+            doing: format!("learning {}/{wanted}", usable.totals.len() + 1),
             kinds: empty.kinds(),
             since: Some(Instant::now()),
             ..CurrentRun::default()
         });
-        let made = learning_run(session, handed, &empty, limit)?;
-        let Some(kind) = made else {
+        let Some(kind) = learning_run(session, handed, &empty, limit)? else {
             return Ok(());
         };
         let observers = handed.executor.observers();
         let (map, run) = (observers.0.to_slice().to_vec(), &observers.1.0);
         let set = slots_set(&map);
         if let Some(why) = unusable(run.judgement(), run.record().timed_out) {
-            session.say(format!("learning: a fault-free run is not usable: {why}"));
-            wrong.push(why);
-            session.learnt.wrong.clone_from(&wrong);
-            session.commit_whole(handed.state)?;
-            if wrong.len() > MAY_FAIL {
-                return Err(FuzzError::Learning(format!(
-                    "{} fault-free runs were not usable, so nothing could be told from a run with faults:\n  {}\n  \
-                     `warren replay` with an empty sequence shows one such run",
-                    wrong.len(),
-                    wrong.join("\n  "),
-                )));
-            }
+            spoilt(session, handed.state, why)?;
             continue;
         }
         if set == 0 {
@@ -111,72 +130,100 @@ fn cold<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             ));
         }
         if let Some(size) = larger_map(set, handed.executor.map_size()) {
-            session.say(format!(
-                "coverage map: {set} of {} slots set by a fault-free run (more than 12 %), taking {size}; learning starts anew",
-                handed.executor.map_size()
-            ));
-            handed.executor.resize_map(size)?;
-            handed.state.add_metadata(KnownSlots::new());
-            session.edges_fault_free = 0;
-            (totals, tests, maps) = (Vec::new(), Vec::new(), Vec::new());
-            session.map_size = size;
-            session.learnt = Learnt {
-                background: session.learnt.background.take(),
-                wrong: wrong.clone(),
-                ..Learnt::default()
-            };
-            session.commit_whole(handed.state)?;
+            learn_anew(session, handed, set, size)?;
+            usable = Usable::default();
             continue;
         }
         take_in(session, handed.executor, handed.state);
         let run = &handed.executor.observers().1.0;
-        if totals.is_empty()
-            && let silent = silent(run.product())
-            && !silent.is_empty()
-        {
-            let nodes: Vec<&str> = silent.into_iter().map(NodeName::as_str).collect();
-            session.say(format!(
-                "WARNING: {} log nothing in a fault-free run: fatal_log, known-bugs.toml and new log lines see nothing of them; check the logger \
-                 among the target's jars (slf4j and its back end must be of one generation) and [log] files",
-                nodes.join(", ")
-            ));
+        if usable.totals.is_empty() {
+            warn_of_silence(session, run.product());
         }
-        totals.push(run.record().times.total);
-        tests.push(run.record().times.test);
+        let times = &run.record().times;
         session.say(format!(
             "learning {}/{wanted}: {} ms, {} points, {set} slots",
-            totals.len(),
-            run.record().times.total,
+            usable.totals.len() + 1,
+            times.total,
             run.trace().events.len()
         ));
-        maps.push(map);
-        last_kind = Some(kind);
+        usable.add(times, map, kind);
         session.publish(handed.state, false)?;
-        if totals.len() < wanted {
+        if usable.totals.len() < wanted {
             session.map_size = handed.executor.map_size();
-            let learnt = &mut session.learnt;
-            (learnt.totals, learnt.tests) = (totals.clone(), tests.clone());
-            learnt.maps.clone_from(&maps);
+            usable.store(&mut session.learnt);
             session.commit_whole(handed.state)?;
         }
     }
     session.map_size = handed.executor.map_size();
     session.limits = Limits::from_learning(
-        &totals,
-        &tests,
+        &usable.totals,
+        &usable.tests,
         session.options.least_limits,
         session.options.run_limit,
     );
     // The last usable run is still in the observers unless an unusable one came after it: then the loop would have gone on.
-    let Some(kind) = last_kind else {
+    let Some(kind) = usable.last else {
         return Ok(());
     };
     session.learnt.maps = Vec::new();
     let found = Found {
         kind,
-        baseline: Baseline::of(&maps),
+        baseline: Baseline::of(&usable.maps),
     };
     root(session, handed, &empty, found)
+}
+
+/// A fault-free run was not usable: said, kept for a resume, and after a few of them the end.
+fn spoilt(session: &mut Session, state: &mut State, why: String) -> Result<(), FuzzError> {
+    session.say(format!("learning: a fault-free run is not usable: {why}"));
+    session.learnt.wrong.push(why);
+    session.commit_whole(state)?;
+    let wrong = &session.learnt.wrong;
+    if wrong.len() > MAY_FAIL {
+        return Err(FuzzError::Learning(format!(
+            "{} fault-free runs were not usable, so nothing could be told from a run with faults:\n  {}\n  \
+             `warren replay` with an empty sequence shows one such run",
+            wrong.len(),
+            wrong.join("\n  "),
+        )));
+    }
+    Ok(())
+}
+
+/// The map is too small for what a fault-free run sets: a larger one is taken, and what was learned is of no use.
+fn learn_anew<E: Cluster, EM, Z: Fuzzes<E, EM>>(
+    session: &mut Session,
+    handed: &mut Handed<'_, E, EM, Z>,
+    set: usize,
+    size: usize,
+) -> Result<(), FuzzError> {
+    session.say(format!(
+        "coverage map: {set} of {} slots set by a fault-free run (more than 12 %), taking {size}; learning starts anew",
+        handed.executor.map_size()
+    ));
+    handed.executor.resize_map(size)?;
+    handed.state.add_metadata(KnownSlots::new());
+    session.edges_fault_free = 0;
+    session.map_size = size;
+    session.learnt = Learnt {
+        background: session.learnt.background.take(),
+        wrong: std::mem::take(&mut session.learnt.wrong),
+        ..Learnt::default()
+    };
+    session.commit_whole(handed.state)
+}
+
+/// Nodes whose logs are empty: what is looked for in logs will not be seen there.
+fn warn_of_silence(session: &mut Session, product: &RunProduct) {
+    let silent = silent(product);
+    if !silent.is_empty() {
+        let nodes: Vec<&str> = silent.into_iter().map(NodeName::as_str).collect();
+        session.say(format!(
+            "WARNING: {} log nothing in a fault-free run: fatal_log, known-bugs.toml and new log lines see nothing of them; check the logger \
+             among the target's jars (slf4j and its back end must be of one generation) and [log] files",
+            nodes.join(", ")
+        ));
+    }
 }
 
 /// One fault-free run, left in the observers, counted and written down. None: an end was asked for meanwhile, and it tells nothing.
@@ -192,7 +239,7 @@ pub(in crate::fuzz) fn learning_run<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     let mut written = line(session, handed.state, &observers.1.0, RunRole::Learning);
     written.coverage = slots_set(observers.0.to_slice());
     if session.stopping() {
-        written.void = Some(STOPPED);
+        written.void = Some(&Void::CutOff);
     }
     session.run_ended(&written)?;
     Ok((!session.stopping()).then_some(kind))

@@ -9,7 +9,7 @@ use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::learning::learn::{MAY_FAIL, learning_run, unusable, words};
 use crate::fuzz::learning::learnt::LearntRoot;
 use crate::fuzz::options::FuzzError;
-use crate::fuzz::session::{STOPPED, Session};
+use crate::fuzz::session::Session;
 use crate::fuzz::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
 use crate::search::Bounds;
 use libafl::HasMetadata;
@@ -196,7 +196,7 @@ fn from_snapshot<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     loop {
         let made = learning_run(session, handed, &sequence, limit)?;
         let Some(kind) = made else {
-            return Ok(Err(STOPPED.into()));
+            return Ok(Err("stopped".into()));
         };
         let observers = handed.executor.observers();
         let run = &observers.1.0;

@@ -3,10 +3,9 @@
 //! stand and which do not is settled before (`campaign/state`).
 
 use crate::campaign::finding::Sheet;
-use crate::campaign::{EntryName, KeptFinding};
+use crate::campaign::{EntryName, KeptFinding, StoredLine};
 use crate::fuzz::figures::snapshot::FindLine;
 use crate::fuzz::session::{FINDS, Session};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -64,22 +63,13 @@ fn of_queue(names: &[EntryName]) -> Vec<FindLine> {
 
 /// Runs kept for new states alone.
 fn of_runs(jsonl: &str) -> Vec<FindLine> {
-    #[derive(Deserialize)]
-    struct Line {
-        at_ms: u64,
-        kinds: String,
-        new_coverage: bool,
-        new_states: usize,
-        kept: Option<u64>,
-    }
-    let line = |l: Line| FindLine {
+    let line = |l: StoredLine| FindLine {
         at_ms: l.at_ms,
         what: "state".into(),
         text: new_states(l.new_states, &l.kinds),
     };
-    jsonl
-        .lines()
-        .filter_map(|l| serde_json::from_str::<Line>(l).ok())
+    StoredLine::all(jsonl)
+        .filter_map(Result::ok)
         .filter(|l| l.kept.is_some() && !l.new_coverage && l.new_states > 0)
         .map(line)
         .collect()

@@ -12,7 +12,7 @@ use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::learning::learn::unusable;
 use crate::fuzz::learning::starts::take_in;
 use crate::fuzz::options::{FuzzError, MAX_SLOTS, Slots};
-use crate::fuzz::session::{STOPPED, Session};
+use crate::fuzz::session::Session;
 use crate::fuzz::slots::waiting;
 use crate::fuzz::stage::{line, set_options};
 use libafl_bolts::ToSlice;
@@ -22,7 +22,7 @@ use std::time::Instant;
 use warren_feedback::coverage::slots_set;
 use warren_model::{
     FaultSequence, HistoryEvent, Observation, Outcome, Phase, RunProduct, StartState, Trace,
-    TraceEvent,
+    TraceEvent, Void,
 };
 
 /// Fault-free runs that must all stay undisturbed for `auto`.
@@ -196,7 +196,7 @@ fn rehearse<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         let mut written = line(session, handed.state, run, RunRole::Learning);
         written.coverage = slots_set(observers.0.to_slice());
         if session.stopping() {
-            written.void = Some(STOPPED);
+            written.void = Some(&Void::CutOff);
         }
         session.run_ended(&written)?;
         if session.stopping() {
