@@ -162,7 +162,7 @@ where
         sequences: session.counts.sequences,
         execs: session.execs(&state),
         findings: session.bugs(),
-        known: session.known.len() as u64,
+        known: session.found.known.len() as u64,
         hangs: session.counts.saved_hangs,
         folder: session.folder.root().to_owned(),
         fuzz_time: session.clock.fuzz_time(),
@@ -239,7 +239,7 @@ fn resume<E: Drive>(
     }
     if !session.learnt.roots.is_empty() && !session.options.strategy.has_queue() {
         let root = StoredRun::read(&session.folder.runs(), 0)?;
-        session.root_test_ms = root.record.times.test;
+        session.explored.root_test_ms = root.record.times.test;
     }
     if session.options.kind == InstanceKind::Alone && session.redo.told_at > 0 {
         // It would not say what happens from now on. With -M or -S it is begun anew.
@@ -255,7 +255,7 @@ fn resume<E: Drive>(
         session.execs(state),
         session.counts.sequences,
         state.corpus().count(),
-        session.findings.len(),
+        session.found.findings.len(),
         session.clock.fuzz_time().as_secs()
     ));
     Ok(())
@@ -273,7 +273,7 @@ where
         let stage = &mut stages.0;
         if let Some(reason) = due(&stage.session) {
             // A finding among what is under way may end the campaign in another way.
-            while !stage.session.under_way.is_empty() && stage.session.end.is_none() {
+            while !stage.session.beside.under_way.is_empty() && stage.session.end.is_none() {
                 stage.look_at_one(handed)?;
             }
             // What is under way is begun again when the campaign goes on; what has ended may not show again what it showed.
@@ -283,7 +283,7 @@ where
         let session = &mut stage.session;
         session.listen(handed.state, false)?;
         let alone = session.job.is_some() || session.seed_is_due(handed.state);
-        let under_way = !session.under_way.is_empty();
+        let under_way = !session.beside.under_way.is_empty();
         let went = if under_way && (alone || session.enough_begun()) {
             stage.look_at_one(handed).map_err(|e| stage.session.fail(e))
         } else {
@@ -292,8 +292,8 @@ where
             session.import(&*handed.executor, handed.state);
             if session.job.is_some() {
                 stage.again(handed)
-            } else if !session.waiting.is_empty() {
-                let job = session.waiting.remove(0);
+            } else if !session.beside.waiting.is_empty() {
+                let job = session.beside.waiting.remove(0);
                 stage.begin(handed, job).map_err(|e| stage.session.fail(e))
             } else {
                 handed
@@ -306,7 +306,7 @@ where
         match went {
             Ok(()) => {}
             // What is under way may have children.
-            Err(Error::Empty(..)) if !stage.session.under_way.is_empty() => {
+            Err(Error::Empty(..)) if !stage.session.beside.under_way.is_empty() => {
                 stage.look_at_one(handed)?;
             }
             Err(Error::Empty(..))

@@ -236,7 +236,7 @@ impl Session {
 
     fn seed_job(&mut self, waiting: &Waiting) -> Job {
         let identity = identity(&waiting.sequence);
-        if self.tested.insert(identity) {
+        if self.explored.tested.insert(identity) {
             self.news.tested.push(identity);
         }
         let again = match waiting.tries {

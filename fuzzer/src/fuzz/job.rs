@@ -103,7 +103,11 @@ impl Session {
     /// How long a test phase lasts on average, over learning runs and tested sequences.
     fn mean_test_ms(&self) -> u64 {
         let (sum, runs) = self.counts.test_ms();
-        let learned = self.learnt.tests.iter().chain([&self.root_test_ms]);
+        let learned = self
+            .learnt
+            .tests
+            .iter()
+            .chain([&self.explored.root_test_ms]);
         let (mut sum, mut runs) = (sum, runs);
         for ms in learned {
             sum += ms;
@@ -140,7 +144,7 @@ impl Session {
         let plain = identity(&sequence);
         if pick.tries == 0
             && !pick.free
-            && !self.tested.contains(&plain)
+            && !self.explored.tested.contains(&plain)
             && self.belongs_to_another(&stored.record, plain)
         {
             queue.put_off(&pick);
@@ -168,7 +172,7 @@ impl Session {
             state.metadata_mut::<Queue>()?.needs_no_run(&pick);
             return Ok(None);
         }
-        let due = self.durable_due.remove(&pick.seed);
+        let due = self.explored.durable_due.remove(&pick.seed);
         if due {
             self.news.durable_out.push(pick.seed);
         }
@@ -204,7 +208,7 @@ impl Session {
 
     /// Before the first shape is cast: a user would wait in vain for these.
     fn tell_shapes_never_cast(&mut self, drawing: &Drawing<'_>) -> Result<(), FuzzError> {
-        if !self.grounds.is_empty() {
+        if !self.explored.grounds.is_empty() {
             return Ok(());
         }
         let starts: Vec<StartState> = self.learnt.roots.iter().map(|r| r.start).collect();
@@ -226,7 +230,7 @@ impl Session {
     /// What a fault-free run from this start tells; read once.
     fn ground(&mut self, start: StartState) -> Result<Rc<Ground>, FuzzError> {
         let root = self.learnt.root_of(start);
-        if let Some(ground) = self.grounds.get(&root) {
+        if let Some(ground) = self.explored.grounds.get(&root) {
             return Ok(ground.clone());
         }
         let stored = StoredRun::read(&self.folder.runs(), root)?;
@@ -239,7 +243,7 @@ impl Session {
             incarnations: stored.record.incarnations,
             ..Ground::new(matched.start, matched.roles, &lead, stored.trace)
         });
-        self.grounds.insert(root, ground.clone());
+        self.explored.grounds.insert(root, ground.clone());
         Ok(ground)
     }
 
@@ -354,13 +358,13 @@ impl Session {
 
     /// How a kept run started; its file is read once.
     fn start_of(&mut self, id: u64) -> Result<StartState, FuzzError> {
-        if let Some(start) = self.starts.get(&id) {
+        if let Some(start) = self.explored.starts.get(&id) {
             return Ok(*start);
         }
         let stored = StoredRun::read(&self.folder.runs(), id)?;
         let matched = stored.record.matched.as_ref();
         let start = matched.map_or(StartState::Cold, |m| m.start);
-        self.starts.insert(id, start);
+        self.explored.starts.insert(id, start);
         Ok(start)
     }
 
@@ -387,9 +391,9 @@ impl Session {
 
     /// Answers whether neither the sequence nor one that is the same by symmetry was tested; if so, it counts as tested from now on.
     fn take_note(&mut self, job: &Job) -> bool {
-        let fresh = job.identities().all(|i| !self.tested.contains(&i));
+        let fresh = job.identities().all(|i| !self.explored.tested.contains(&i));
         if fresh {
-            self.tested.extend(job.identities());
+            self.explored.tested.extend(job.identities());
             self.news.tested.extend(job.identities());
         }
         fresh

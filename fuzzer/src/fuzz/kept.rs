@@ -112,7 +112,7 @@ pub fn parent_stacks(session: &Session, job: &Job) -> Result<BTreeSet<StackId>, 
             let parent = StoredRun::read(&session.folder.runs(), seed)?;
             Ok(test_stacks(&parent.trace))
         }
-        _ => Ok(session.fault_free_stacks.clone()),
+        _ => Ok(session.explored.fault_free_stacks.clone()),
     }
 }
 

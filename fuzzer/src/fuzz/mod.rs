@@ -14,6 +14,7 @@ mod job;
 mod kept;
 mod learning;
 mod options;
+mod parts;
 mod resume;
 mod session;
 mod slots;

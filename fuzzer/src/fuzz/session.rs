@@ -4,10 +4,11 @@
 use super::drive::Limits;
 use super::import::Seeds;
 use super::options::{EndReason, FuzzError, FuzzOptions};
+use super::parts::{Beside, Explored, Found};
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
-use crate::campaign::{Figures, Folder, KeptFinding, RunLine, RunRole, folder};
+use crate::campaign::{Figures, Folder, RunLine, RunRole, folder};
 use crate::fuzz::confirming::tally::Owed;
 pub use crate::fuzz::figures::counts::{Clock, Counts};
 use crate::fuzz::figures::cpu::CpuMeter;
@@ -16,15 +17,11 @@ use crate::fuzz::figures::untaught::Untaught;
 use crate::fuzz::instances::sync::Instances;
 use crate::fuzz::learning::learnt::Learnt;
 use crate::fuzz::resume::saved::{Job, News, Redo};
-use crate::fuzz::slots::under_way::UnderWay;
-use crate::search::shapes::Ground;
 use crate::search::{Queue, Swarm, Warren};
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::state::{HasCorpus, HasExecutions};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots, KnownStates};
@@ -45,25 +42,10 @@ pub struct Session {
     /// What this instance drew of its options (`--swarm`).
     pub swarm: Option<Swarm>,
     pub counts: Counts,
-    pub findings: Vec<KeptFinding>,
-    /// Numbers of those that are known bugs, with what they are.
-    pub known: BTreeMap<u64, String>,
-    /// Signatures that stand.
-    pub standing: BTreeSet<String>,
-    /// Seed runs that found new coverage and have not yet passed a durability check on to a child.
-    pub durable_due: BTreeSet<u64>,
-    /// Points of phases start and test of fault-free runs.
-    pub fault_free_stacks: BTreeSet<warren_model::StackId>,
-    /// How long the test phase of the first root lasted, ms; strategies without a queue alone ask.
-    pub root_test_ms: u64,
-    /// What shapes are cast on and `random-points` draws from, by the id of the root that was read for it.
-    pub grounds: BTreeMap<u64, Rc<Ground>>,
-    /// How a kept run began, of those that were looked at.
-    pub starts: BTreeMap<u64, warren_model::StartState>,
+    pub found: Found,
+    pub explored: Explored,
     /// Given by `-i`.
     pub seeds: Seeds,
-    /// Hashes of the sequences tested: two seed runs may have a child in common.
-    pub tested: BTreeSet<u64>,
     /// Most classes in memory.
     pub max_classes: usize,
     pub map_size: usize,
@@ -81,13 +63,7 @@ pub struct Session {
     /// A sequence that is to be run again, and a failing run that is to be decided on.
     pub job: Option<Job>,
     pub owed: Option<Owed>,
-    /// Slots side by side (`-j`), and the sequences in them.
-    pub slots: usize,
-    pub under_way: Vec<UnderWay>,
-    /// Those that were under way when an earlier process ended.
-    pub waiting: Vec<Job>,
-    /// Key `n` wants an end of the run in the observers.
-    pub giving_up: Arc<AtomicBool>,
+    pub beside: Beside,
     /// What the next record of the journal will say (resume/saved.rs).
     pub redo: Redo,
     pub news: News,
@@ -135,18 +111,11 @@ impl Session {
             limits,
             swarm: None,
             counts: Counts::default(),
-            findings: Vec::new(),
-            known: BTreeMap::new(),
-            standing: BTreeSet::new(),
+            found: Found::default(),
+            explored: Explored::default(),
             cold_said: BTreeSet::new(),
             noted: BTreeSet::new(),
-            durable_due: BTreeSet::new(),
-            fault_free_stacks: BTreeSet::new(),
-            root_test_ms: 0,
-            grounds: BTreeMap::new(),
-            starts: BTreeMap::new(),
             seeds,
-            tested: BTreeSet::new(),
             max_classes,
             map_size: 0,
             edges_fault_free: 0,
@@ -158,10 +127,7 @@ impl Session {
             learnt: Learnt::default(),
             job: None,
             owed: None,
-            slots: 1,
-            under_way: Vec::new(),
-            waiting: Vec::new(),
-            giving_up: Arc::default(),
+            beside: Beside::default(),
             redo: Redo::default(),
             news: News::default(),
             templates: 0,
@@ -367,7 +333,11 @@ impl Session {
     /// Findings that are no hangs.
     #[must_use]
     pub fn bugs(&self) -> u64 {
-        self.findings.iter().filter(|f| f.kind != "hang").count() as u64
+        self.found
+            .findings
+            .iter()
+            .filter(|f| f.kind != "hang")
+            .count() as u64
     }
 
     /// Everything fuzzer_stats and plot_data tell.
@@ -416,7 +386,7 @@ impl Session {
             faults: self.options.faults.to_string(),
             max_faults: self.options.max_faults,
             seed: self.seed,
-            side_by_side: self.slots,
+            side_by_side: self.beside.slots,
             sequences_tested: c.sequences,
             learning_runs: c.learning_runs,
             learning_s: self.learning.as_secs(),
@@ -441,8 +411,8 @@ impl Session {
             others: self.instances.others.len() as u64,
             others_tested: self.instances.others.values().map(|o| o.tested).sum(),
             phase_means_ms: c.phase_means(),
-            findings: self.findings.clone(),
-            known: self.known.clone(),
+            findings: self.found.findings.clone(),
+            known: self.found.known.clone(),
             parts: self.options.parts().to_string(),
             swarm: (self.swarm.as_ref()).map_or_else(|| "no".into(), Swarm::to_string),
             warren: state.metadata_map().get::<Warren>().cloned(),
@@ -530,8 +500,8 @@ impl Session {
             s.findings = self.bugs();
             s.imported = c.imported;
             s.others = self.instances.sharing.len() as u64;
-            s.known.clone_from(&self.known);
-            s.kept_findings.clone_from(&self.findings);
+            s.known.clone_from(&self.found.known);
+            s.kept_findings.clone_from(&self.found.findings);
             s.failing_runs = c.failing;
             s.hangs = c.saved_hangs;
             s.unknowns = c.unknowns;

@@ -367,7 +367,7 @@ fn keep<E: Cluster>(
     });
     session.counts.kept += 1;
     if info.new_slots > 0 {
-        session.durable_due.insert(number);
+        session.explored.durable_due.insert(number);
         session.news.durable_in.push(number);
     }
     let kinds = job.sequence.kinds();
@@ -428,7 +428,7 @@ impl Session {
 /// The last run ended because the user gave it up, not by itself just before.
 pub fn given_up(session: &Session, run: &RunObserver) -> bool {
     let void = run.judgement().void.as_ref();
-    session.giving_up.load(Ordering::SeqCst) && void.is_some_and(Void::is_ended_early)
+    session.beside.giving_up.load(Ordering::SeqCst) && void.is_some_and(Void::is_ended_early)
 }
 
 /// The line of a run, as far as the run itself tells.
@@ -468,7 +468,7 @@ pub fn execute<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     handed.executor.wait_for_all();
     session.show_idle();
     set_options(session, handed.executor.options_mut(), 0, limit, durable);
-    session.giving_up = handed.executor.options_mut().give_up.clone();
+    session.beside.giving_up = handed.executor.options_mut().give_up.clone();
     hook::point("run");
     handed.executor.observers_mut().1.0.expect_retest(retest);
     Ok(handed.execute(sequence)?)

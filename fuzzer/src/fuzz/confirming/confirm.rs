@@ -88,7 +88,8 @@ pub fn keep_unlooked_at<E: Cluster>(
     let Some(seen) = seen(session, executor, state, why) else {
         return Ok(());
     };
-    if session.known_as(&seen).is_some() || session.standing.contains(&seen.failure.signature) {
+    if session.known_as(&seen).is_some() || session.found.standing.contains(&seen.failure.signature)
+    {
         return Ok(());
     }
     let rate = "seen as Warren was ending, not replayed: its sequence is made again when the campaign goes on";
@@ -142,26 +143,27 @@ pub fn decide<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     let seen = owed::read(session.folder.root(), Which::Run)?;
     let stood = owed.asked.iter().filter_map(|a| a.stood.as_ref());
     let mut numbers: Vec<u64> = stood.map(|s| s.0).collect();
-    let before = session.findings.len();
+    let before = session.found.findings.len();
     settle(session, handed, &owed, &seen)?;
     // Its replays may have brought others.
     let own = |f: &&KeptFinding| owed.asked.iter().any(|a| a.signature == f.signature);
-    let new = session.findings.iter().skip(before).filter(own);
+    let new = session.found.findings.iter().skip(before).filter(own);
     numbers.extend(new.map(|f| f.number));
     // Not one whose replays Ctrl-C or key `n` cut short.
     let whole = |n: &u64| {
         let hang = seen.failure.kind == FailureKind::Hang;
         session
+            .found
             .findings
             .iter()
             .any(|f| f.number == *n && (f.n >= REPLAYS || hang))
     };
     let wanted = session.options.minimize && session.owed.is_none();
-    let news = |n: &u64| !session.known.contains_key(n);
+    let news = |n: &u64| !session.found.known.contains_key(n);
     numbers.retain(|n| wanted && whole(n) && news(n));
     for number in numbers {
         let of = |f: &&KeptFinding| f.number == number;
-        let signature = session.findings.iter().find(of).map(|f| &f.signature);
+        let signature = session.found.findings.iter().find(of).map(|f| &f.signature);
         let Some(failure) = signature.and_then(|s| seen.failure_of(s)) else {
             continue;
         };
@@ -180,7 +182,7 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     seen: &Seen,
 ) -> Result<(), FuzzError> {
     let signature = seen.failure.signature.clone();
-    if owed.stood().is_none() && session.standing.contains(&signature) {
+    if owed.stood().is_none() && session.found.standing.contains(&signature) {
         let known = session.known_as(seen);
         if session.told(&signature, known.as_deref()) {
             // One more of a bug that stands: its sequence is kept, unless the bug is known, and its story is told already.
@@ -300,7 +302,7 @@ pub(in crate::fuzz) fn fell_often(session: &Session, failure: &Failure) -> Resul
 /// A liveness failure that did not show again is unknown; its run stays a failing one only for another bug that stands. Its story is kept
 /// apart from findings: a race of two threads seldom shows twice, and a busy machine looks like one.
 fn not_confirmed(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<(), FuzzError> {
-    let stands = |f: &Failure| session.standing.contains(&f.signature);
+    let stands = |f: &Failure| session.found.standing.contains(&f.signature);
     if !seen.judgement.failures.iter().any(stands) {
         session.counts.failing = session.counts.failing.saturating_sub(1);
         session.counts.unknowns += 1;
@@ -317,8 +319,9 @@ fn not_confirmed(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<()
 
 /// A run that did not end in twice its limit is a hang, whatever became of the failure beside it that came first.
 fn stands_as_hang(session: &mut Session, state: &mut State, seen: &Seen) -> Result<(), FuzzError> {
-    let hang =
-        |f: &&Failure| f.kind == FailureKind::Hang && !session.standing.contains(&f.signature);
+    let hang = |f: &&Failure| {
+        f.kind == FailureKind::Hang && !session.found.standing.contains(&f.signature)
+    };
     let Some(hang) = seen.judgement.failures.iter().find(hang) else {
         return Ok(());
     };
@@ -388,15 +391,15 @@ impl Session {
     /// number upstream.
     pub(in crate::fuzz) fn is_news(&self, failure: &Failure, product: &RunProduct) -> bool {
         let signature = &failure.signature;
-        let stands = self.standing.contains(signature) && self.told(signature, None);
+        let stands = self.found.standing.contains(signature) && self.told(signature, None);
         !stands && self.options.known.of(failure, &product.logs).is_none()
     }
 
     /// A finding of this signature that is this known bug, or none as it is, stands here; or another instance has one.
     pub(in crate::fuzz) fn told(&self, signature: &str, known: Option<&str>) -> bool {
-        let mut own = (self.findings.iter())
+        let mut own = (self.found.findings.iter())
             .filter(|f| f.signature == signature)
-            .map(|f| self.known.get(&f.number).map(String::as_str))
+            .map(|f| self.found.known.get(&f.number).map(String::as_str))
             .peekable();
         own.peek().is_none() || own.any(|k| k == known)
     }

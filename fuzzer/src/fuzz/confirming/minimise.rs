@@ -98,7 +98,7 @@ pub fn take_up<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
     handed: &mut Handed<'_, E, EM, Z>,
 ) -> Result<(), FuzzError> {
-    for finding in session.findings.clone() {
+    for finding in session.found.findings.clone() {
         let number = finding.number;
         let folder = session.folder.finding(number);
         let there = match Files::of(&folder) {
@@ -109,7 +109,7 @@ pub fn take_up<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             }
         };
         // Nor is a known bug made smaller when it is found.
-        if session.known.contains_key(&number) || !is_left(&finding, there) {
+        if session.found.known.contains_key(&number) || !is_left(&finding, there) {
             continue;
         }
         if !session.options.minimize {

@@ -35,7 +35,7 @@ pub(in crate::fuzz) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     // The restart is a question more, and takes none away: where one of the failures may need it, all replays make it.
     let mut durable = false;
     let at_once = match seen.failure.kind {
-        FailureKind::Safety => session.slots,
+        FailureKind::Safety => session.beside.slots,
         _ => {
             handed.executor.wait_for_all();
             session.show_idle();

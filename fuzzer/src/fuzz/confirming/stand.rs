@@ -29,7 +29,7 @@ pub(in crate::fuzz) fn stand_owed(
     rate: Option<&str>,
 ) -> Result<(), FuzzError> {
     let path = stand(session, state, seen, k, n, rate)?;
-    let number = session.findings.last().map_or(0, |f| f.number);
+    let number = session.found.findings.last().map_or(0, |f| f.number);
     let name = path
         .file_name()
         .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
@@ -57,9 +57,12 @@ pub(in crate::fuzz) fn stand(
     if fell.exists() {
         std::fs::remove_dir_all(&fell).map_err(folder::io("removing", &fell))?;
     }
-    let number = session.findings.len() as u64;
-    session.standing.insert(seen.failure.signature.clone());
-    session.findings.push(KeptFinding {
+    let number = session.found.findings.len() as u64;
+    session
+        .found
+        .standing
+        .insert(seen.failure.signature.clone());
+    session.found.findings.push(KeptFinding {
         number,
         signature: seen.failure.signature.clone(),
         checker: seen.failure.checker.clone(),
@@ -71,12 +74,12 @@ pub(in crate::fuzz) fn stand(
     let known = session.known_as(seen);
     match &known {
         Some(known) => {
-            session.known.insert(number, known.clone());
+            session.found.known.insert(number, known.clone());
         }
         // Of a known bug each instance keeps one for itself: what only has its signature must be a finding to the others too. What is told is
         // never taken back, so not what may still fall.
         None => {
-            if session.findings.last().is_some_and(|f| !is_open(f)) {
+            if session.found.findings.last().is_some_and(|f| !is_open(f)) {
                 tell(session, seen);
             }
         }
@@ -145,12 +148,17 @@ pub(in crate::fuzz) fn rate(
     };
     let (k, n) = (asked.k, asked.n);
     let mut stands_now = false;
-    if let Some(finding) = session.findings.iter_mut().find(|f| f.number == number) {
+    if let Some(finding) = session
+        .found
+        .findings
+        .iter_mut()
+        .find(|f| f.number == number)
+    {
         let was_open = is_open(finding);
         (finding.k, finding.n) = (k, n);
         stands_now = was_open && !is_open(finding);
     }
-    if stands_now && !session.known.contains_key(&number) {
+    if stands_now && !session.found.known.contains_key(&number) {
         tell(session, seen);
     }
     // The process that saw it stand may have been another one.
@@ -170,9 +178,9 @@ pub(in crate::fuzz) fn rate(
 
 /// What was saved while it was open has fallen: its story stays, and the next run of its kind is replayed anew, in this process and in later ones.
 pub(in crate::fuzz) fn falls(session: &mut Session, asked: &Asked) {
-    session.standing.remove(&asked.signature);
+    session.found.standing.remove(&asked.signature);
     let number = asked.stood.as_ref().map(|s| s.0);
-    let mut findings = session.findings.iter_mut();
+    let mut findings = session.found.findings.iter_mut();
     if let Some(finding) = findings.find(|f| Some(f.number) == number) {
         finding.fell = true;
     }

@@ -28,6 +28,7 @@ fn alike(session: &Session, seen: &Seen, numbers: impl Fn(u64) -> bool) -> Vec<S
         failures.any(|f| f.signature == *signature)
     };
     session
+        .found
         .findings
         .iter()
         .filter(|f| numbers(f.number) && shows(&f.signature))
@@ -43,11 +44,11 @@ pub(in crate::fuzz) fn write_story(
     path: &Path,
     rate: &str,
 ) -> Result<(String, String), FuzzError> {
-    let kept = session.findings.iter().find(|f| f.number == number);
+    let kept = session.found.findings.iter().find(|f| f.number == number);
     let (k, n) = kept.map_or((0, 0), |f| (f.k, f.n));
     let folder = session.folder.finding(number);
     let text = FindingText {
-        known: session.known.get(&number).cloned(),
+        known: session.found.known.get(&number).cloned(),
         alike: alike(session, seen, |earlier| earlier < number),
         ..story(session, seen, (number, k, n), &folder, path, rate)
     };
@@ -83,10 +84,11 @@ pub(in crate::fuzz) fn keep_otherwise(
     path: &Path,
 ) -> Result<(), FuzzError> {
     let signature = &seen.failure.signature;
-    let own =
-        |f: &&KeptFinding| f.signature == *signature && !session.known.contains_key(&f.number);
+    let own = |f: &&KeptFinding| {
+        f.signature == *signature && !session.found.known.contains_key(&f.number)
+    };
     // Another instance's finding has its stories there.
-    let Some(finding) = session.findings.iter().find(own) else {
+    let Some(finding) = session.found.findings.iter().find(own) else {
         return Ok(());
     };
     let told = ways_told(&session.folder.finding(finding.number));

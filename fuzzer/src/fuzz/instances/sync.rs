@@ -222,7 +222,7 @@ impl Session {
             let known = metadata.get::<KnownSlots>();
             let size = u32::try_from(self.map_size).unwrap_or(u32::MAX);
             self.instances.told = Told {
-                tested: self.tested.difference(&open).copied().collect(),
+                tested: self.explored.tested.difference(&open).copied().collect(),
                 fault_ids: metadata
                     .get::<Queue>()
                     .map(Queue::tested_ids)
@@ -240,8 +240,8 @@ impl Session {
                     .unwrap_or_default(),
                 kept: Vec::new(),
                 // Of a known bug each instance keeps one for itself (`stand`).
-                findings: (self.findings.iter())
-                    .filter(|f| !self.known.contains_key(&f.number) && !f.fell && !is_open(f))
+                findings: (self.found.findings.iter())
+                    .filter(|f| !self.found.known.contains_key(&f.number) && !f.fell && !is_open(f))
                     .map(|f| f.signature.clone())
                     .collect(),
             };
@@ -471,7 +471,7 @@ impl Session {
             ));
         }
         for signature in &taken.findings {
-            if !self.standing.contains(signature) {
+            if !self.found.standing.contains(signature) {
                 self.say(format!(
                     "instance {} has a finding of signature {signature}: it is not confirmed again here",
                     taken.name
@@ -480,8 +480,8 @@ impl Session {
         }
         let other = self.instances.others.entry(taken.name.clone()).or_default();
         other.take(&taken);
-        self.tested.extend(&taken.tested);
-        self.standing.extend(taken.findings.iter().cloned());
+        self.explored.tested.extend(&taken.tested);
+        self.found.standing.extend(taken.findings.iter().cloned());
         let matched = state.metadata_or_insert_with(MatchedSequences::default);
         matched.ids.extend(&taken.matched);
         let slots = state.metadata_or_insert_with(KnownSlots::new);

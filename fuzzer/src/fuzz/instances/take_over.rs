@@ -76,8 +76,10 @@ impl Session {
         let runs = self.options.out.join(name).join("runs");
         // Recovery is what the run's own parent did not show; that of a parent that is not there, what no fault-free run did.
         let parent = stored.parent.and_then(|id| StoredRun::read(&runs, id).ok());
-        let stacks =
-            parent.map_or_else(|| self.fault_free_stacks.clone(), |p| test_stacks(&p.trace));
+        let stacks = parent.map_or_else(
+            || self.explored.fault_free_stacks.clone(),
+            |p| test_stacks(&p.trace),
+        );
         let sequence = stored.matched().cloned();
         let sequence = sequence.unwrap_or_else(|| FaultSequence::empty(&self.options.target));
         let id = state.corpus_mut().add(Testcase::new(sequence.clone()))?;

@@ -34,7 +34,10 @@ pub(in crate::fuzz) fn take_in<E: Cluster>(session: &mut Session, executor: &E, 
     state
         .metadata_or_insert_with(KnownStates::default)
         .learn(run.states());
-    session.fault_free_stacks.extend(test_stacks(run.trace()));
+    session
+        .explored
+        .fault_free_stacks
+        .extend(test_stacks(run.trace()));
 }
 
 /// The fault-free run in the observers that is to be a root, and what those from its start have in common.
@@ -66,7 +69,7 @@ pub(in crate::fuzz) fn root<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         let info = info_of(handed.state, id)?;
         let shape = shape(session, handed.executor);
         let drawing = drawing(session, handed.executor, &shape);
-        let stacks = session.fault_free_stacks.clone();
+        let stacks = session.explored.fault_free_stacks.clone();
         let id = usize::from(id) as u64;
         add_seed(
             handed.state,
@@ -80,7 +83,7 @@ pub(in crate::fuzz) fn root<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             &stacks,
         )?;
     } else if session.learnt.roots.is_empty() {
-        session.root_test_ms = run.record().times.test;
+        session.explored.root_test_ms = run.record().times.test;
     }
     session.learnt.roots.push(LearntRoot {
         start: sequence.start,

@@ -12,10 +12,10 @@ use std::path::Path;
 impl Session {
     /// Which findings are known bugs stands in their folders.
     pub fn known_again(&mut self) {
-        for f in &self.findings {
+        for f in &self.found.findings {
             let sheet = Sheet::read(&self.folder.finding(f.number).join("finding.json"));
             if let Some(known) = sheet.ok().and_then(|s| s.found.known) {
-                self.known.insert(f.number, known);
+                self.found.known.insert(f.number, known);
             }
         }
     }
@@ -28,8 +28,8 @@ impl Session {
             finds.extend(of_findings(
                 &names(&root.join(sub)),
                 what,
-                &self.findings,
-                &self.known,
+                &self.found.findings,
+                &self.found.known,
             ));
         }
         // One that cannot be read was told of before (`spent_before`).

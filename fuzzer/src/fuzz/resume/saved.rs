@@ -409,16 +409,16 @@ impl Session {
         self.limits.fault_wait = Duration::from_millis(whole.fault_wait_ms);
         self.counts = now.counts;
         let standing = now.findings.iter().filter(|f| !f.fell);
-        self.standing = standing.map(|f| f.signature.clone()).collect();
+        self.found.standing = standing.map(|f| f.signature.clone()).collect();
         for other in whole.others.values() {
-            self.standing.extend(other.findings.iter().cloned());
+            self.found.standing.extend(other.findings.iter().cloned());
         }
         self.instances.others = whole.others;
         self.instances.sharing = now.sharing;
-        self.findings = now.findings;
-        self.tested = whole.tested;
-        self.durable_due = whole.durable_due;
-        self.fault_free_stacks = whole.fault_free_stacks;
+        self.found.findings = now.findings;
+        self.explored.tested = whole.tested;
+        self.explored.durable_due = whole.durable_due;
+        self.explored.fault_free_stacks = whole.fault_free_stacks;
         self.map_size = whole.map_size as usize;
         self.edges_fault_free = whole.edges_fault_free;
         self.swarm = whole.swarm;
@@ -429,7 +429,7 @@ impl Session {
         self.learnt = whole.learnt;
         self.clock.resume_at(Duration::from_millis(now.fuzz_ms));
         self.job = now.job;
-        self.waiting = now.under_way;
+        self.beside.waiting = now.under_way;
         self.owed = now.owed;
         self.seeds = now.seeds;
         self.redo = now.redo.done();
@@ -449,7 +449,7 @@ impl Session {
             seed: self.seed,
             now: self.now(state),
             queue: metadata.get::<Queue>().cloned().unwrap_or_default(),
-            tested: self.tested.clone(),
+            tested: self.explored.tested.clone(),
             matched: metadata
                 .get::<MatchedSequences>()
                 .cloned()
@@ -457,11 +457,11 @@ impl Session {
             slots: metadata.get::<KnownSlots>().cloned().unwrap_or_default(),
             states: metadata.get::<KnownStates>().cloned().unwrap_or_default(),
             untaught: self.untaught.clone(),
-            durable_due: self.durable_due.clone(),
+            durable_due: self.explored.durable_due.clone(),
             others: self.instances.others.clone(),
             learned: self.judge().learned().clone(),
             learnt: self.learnt.clone(),
-            fault_free_stacks: self.fault_free_stacks.clone(),
+            fault_free_stacks: self.explored.fault_free_stacks.clone(),
             run_limit_ms: crate::fuzz::session::ms(self.limits.run),
             fault_wait_ms: crate::fuzz::session::ms(self.limits.fault_wait),
             map_size: self.map_size as u64,
@@ -473,7 +473,7 @@ impl Session {
     fn now(&self, state: &State) -> Now {
         Now {
             counts: self.counts.clone(),
-            findings: self.findings.clone(),
+            findings: self.found.findings.clone(),
             bugs: state
                 .metadata_map()
                 .get::<SavedBugs>()

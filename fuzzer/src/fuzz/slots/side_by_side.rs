@@ -137,7 +137,7 @@ pub fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
 
 /// The session and the screen have so many.
 fn set(session: &mut Session, slots: usize) {
-    session.slots = slots;
+    session.beside.slots = slots;
     let beside = vec![CurrentRun::default(); slots.saturating_sub(1)];
     session.snapshot().with(|s| s.beside = beside);
 }
@@ -151,7 +151,7 @@ fn rehearse<E: Cluster, EM, Z: Fuzzes<E, EM>>(
 ) -> Result<(), FuzzError> {
     let began = session.learning_so_far();
     let since = Instant::now();
-    let slots = session.slots;
+    let slots = session.beside.slots;
     let mut r = session.learnt.rehearsed.clone().unwrap_or_default();
     r.slots = slots;
     let mut free: Vec<usize> = (0..slots).rev().collect();

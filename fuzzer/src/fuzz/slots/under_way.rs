@@ -63,7 +63,7 @@ impl Session {
     ) -> Result<Started, FuzzError> {
         let paused = self.snapshot().wait_while_paused(|| self.stopping());
         self.paused(paused);
-        let taken = self.under_way.iter().map(|u| &u.run).chain(others);
+        let taken = self.beside.under_way.iter().map(|u| &u.run).chain(others);
         let slot = (0..).find(|slot| taken.clone().all(|t| t.slot != *slot));
         let slot = slot.unwrap_or_default();
         let shown = CurrentRun {
@@ -83,7 +83,7 @@ impl Session {
 
     /// A run has ended and is looked at next.
     pub(in crate::fuzz) fn ended(&mut self, run: Started) {
-        self.giving_up = run.give_up;
+        self.beside.giving_up = run.give_up;
         if run.slot > 0 {
             self.show_run(run.slot, CurrentRun::default());
         }
@@ -92,7 +92,7 @@ impl Session {
     /// Sequences tested, and those under way.
     #[must_use]
     pub fn begun(&self) -> u64 {
-        self.counts.sequences + self.under_way.len() as u64
+        self.counts.sequences + self.beside.under_way.len() as u64
     }
 
     /// One more sequence would be one more than `-E`.
@@ -106,8 +106,8 @@ impl Session {
     /// The sequences that a campaign which is resumed has to begin again: those under way, in the order they were begun.
     #[must_use]
     pub fn unfinished(&self) -> Vec<Job> {
-        let under_way = self.under_way.iter().map(|u| &u.job);
-        under_way.chain(&self.waiting).cloned().collect()
+        let under_way = self.beside.under_way.iter().map(|u| &u.job);
+        under_way.chain(&self.beside.waiting).cloned().collect()
     }
 
     /// Whether the run may begin where another one with the same first faults was dumped: only the first try of a child, for a run that
@@ -175,8 +175,8 @@ impl FuzzStage {
             prefix: session.prefix_use(handed.state, &job),
         };
         let run = session.start(handed.executor, run, &[])?;
-        session.under_way.push(UnderWay { run, job });
-        if session.under_way.len() < session.slots {
+        session.beside.under_way.push(UnderWay { run, job });
+        if session.beside.under_way.len() < session.beside.slots {
             return Ok(());
         }
         self.look_at_one(handed)
@@ -194,10 +194,10 @@ impl FuzzStage {
             return Ok(());
         };
         let session = &mut self.session;
-        let Some(at) = (session.under_way.iter()).position(|u| u.run.slot == ended) else {
+        let Some(at) = (session.beside.under_way.iter()).position(|u| u.run.slot == ended) else {
             return Ok(());
         };
-        let UnderWay { run, job } = session.under_way.remove(at);
+        let UnderWay { run, job } = session.beside.under_way.remove(at);
         session.ended(run);
         session.set_seed_run(handed.state, &job);
         self.look_at(handed, job)
@@ -214,14 +214,14 @@ impl FuzzStage {
     ) -> Result<(), FuzzError> {
         let session = &mut self.session;
         while let Some(at) =
-            (session.under_way.iter()).position(|u| handed.executor.take_ended(u.run.slot))
+            (session.beside.under_way.iter()).position(|u| handed.executor.take_ended(u.run.slot))
         {
-            let UnderWay { run, job } = session.under_way.remove(at);
+            let UnderWay { run, job } = session.beside.under_way.remove(at);
             session.ended(run);
             session.set_seed_run(handed.state, &job);
             let mut observers = handed.executor.observers_mut();
             observers.1.0.expect_retest(job.retested);
-            session.waiting.push(job.clone());
+            session.beside.waiting.push(job.clone());
             // A run that was none has nothing to tell, and the campaign ends for a better reason.
             if handed.execute(&job.sequence).is_err() {
                 continue;
@@ -240,7 +240,7 @@ impl FuzzStage {
         &mut self,
         handed: &mut Handed<'_, E, EM, Z>,
     ) -> Result<(), FuzzError> {
-        while !self.session.under_way.is_empty() {
+        while !self.session.beside.under_way.is_empty() {
             self.look_at_one(handed)?;
         }
         Ok(())

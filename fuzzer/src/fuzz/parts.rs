@@ -1,0 +1,60 @@
+//! What a [`super::session::Session`] has beside its counts and figures: findings, what the search has been over, what is under way. Values alone; who
+//! changes them is said at each.
+
+use super::resume::saved::Job;
+use super::slots::under_way::UnderWay;
+use crate::campaign::KeptFinding;
+use crate::search::shapes::Ground;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use warren_model::{StackId, StartState};
+
+/// The findings of the campaign: of `confirming`.
+#[derive(Default)]
+pub struct Found {
+    pub findings: Vec<KeptFinding>,
+    /// Numbers of those that are known bugs, with what they are.
+    pub known: BTreeMap<u64, String>,
+    /// Signatures that stand.
+    pub standing: BTreeSet<String>,
+}
+
+/// What the search has been over, and what of the fault-free runs it draws from: of the stage and of what makes its jobs.
+#[derive(Default)]
+pub struct Explored {
+    /// Hashes of the sequences tested: two seed runs may have a child in common.
+    pub tested: BTreeSet<u64>,
+    /// Seed runs that found new coverage and have not yet passed a durability check on to a child.
+    pub durable_due: BTreeSet<u64>,
+    /// Points of phases start and test of fault-free runs.
+    pub fault_free_stacks: BTreeSet<StackId>,
+    /// How long the test phase of the first root lasted, ms; strategies without a queue alone ask.
+    pub root_test_ms: u64,
+    /// What shapes are cast on and `random-points` draws from, by the id of the root that was read for it.
+    pub grounds: BTreeMap<u64, Rc<Ground>>,
+    /// How a kept run began, of those that were looked at.
+    pub starts: BTreeMap<u64, StartState>,
+}
+
+/// Slots side by side (`-j`), and the sequences in them: of `slots`.
+pub struct Beside {
+    pub slots: usize,
+    pub under_way: Vec<UnderWay>,
+    /// Those that were under way when an earlier process ended.
+    pub waiting: Vec<Job>,
+    /// Key `n` wants an end of the run in the observers.
+    pub giving_up: Arc<AtomicBool>,
+}
+
+impl Default for Beside {
+    fn default() -> Self {
+        Beside {
+            slots: 1,
+            under_way: Vec::new(),
+            waiting: Vec::new(),
+            giving_up: Arc::default(),
+        }
+    }
+}
