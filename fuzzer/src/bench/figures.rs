@@ -2,6 +2,7 @@
 //!
 //! Seconds, milliseconds and MiB as the names say. A figure without samples is absent (`null`, `-`), never 0.
 
+use crate::compare::stats::median;
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
@@ -393,17 +394,6 @@ fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     match (a, b) {
         (Some(a), Some(b)) if b > 0.0 => Some(a / b),
         _ => None,
-    }
-}
-
-/// Of an even number: the mean of the two in the middle.
-fn median(values: &[f64]) -> Option<f64> {
-    let mut v = values.to_vec();
-    v.sort_by(f64::total_cmp);
-    match v.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(v[n / 2]),
-        n => Some(f64::midpoint(v[n / 2 - 1], v[n / 2])),
     }
 }
 

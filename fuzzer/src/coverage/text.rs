@@ -2,6 +2,7 @@
 
 use super::count::{Counted, Counter, Counters};
 use super::table::Table;
+use crate::ui::clock;
 use std::fmt::Write as _;
 
 /// What stands over the table.
@@ -20,7 +21,7 @@ pub fn report(table: &Table, all: &Counted, fault_free: &Counters, about: &Headi
         "lines and branches by JaCoCo's rules (docs/coverage.md); {} instance{}, last new at {}, {} of {} probes executed\n",
         about.instances,
         if about.instances == 1 { "" } else { "s" },
-        duration(about.last_ms),
+        clock(about.last_ms),
         about.executed,
         table.probes,
     );
@@ -62,11 +63,6 @@ fn cell(c: Counter) -> String {
         Some(percent) => format!("{} / {} {percent:6.2} %", c.covered, c.all),
         None => "-".to_owned(),
     }
-}
-
-fn duration(ms: u64) -> String {
-    let s = ms / 1000;
-    format!("{}h{:02}m{:02}s", s / 3600, s / 60 % 60, s % 60)
 }
 
 /// A line a class, in the columns of JaCoCo's own CSV report.

@@ -25,7 +25,7 @@ mod tests;
 #[cfg(test)]
 mod ways_out;
 
-pub use format::{clip, one_line, printable};
+pub use format::{clip, clock, one_line, printable};
 pub use status::status_line;
 pub use terminal::{is_drawing, restore_terminal};
 

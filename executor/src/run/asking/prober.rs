@@ -2,6 +2,7 @@
 //! not).
 
 use crate::run::asking::questions::{Also, NodeAnswer, Questions};
+use crate::run::lock;
 use crate::slot::Slot;
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
@@ -83,10 +84,6 @@ impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
-}
-
-fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]
