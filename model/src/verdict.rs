@@ -3,6 +3,7 @@
 use crate::ids::NodeName;
 use crate::void::Void;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The worst thing found.
 #[derive(
@@ -25,6 +26,17 @@ pub enum FailureKind {
     Hang,
 }
 
+/// As in every file and message.
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FailureKind::Safety => "safety",
+            FailureKind::Liveness => "liveness",
+            FailureKind::Hang => "hang",
+        })
+    }
+}
+
 /// Which question failed: degraded service, healed service, or neither. In the order in which they are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -33,6 +45,18 @@ pub enum Stage {
     Degraded,
     Healed,
     Durable,
+}
+
+/// As in every file and message.
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Test => "test",
+            Stage::Degraded => "degraded",
+            Stage::Healed => "healed",
+            Stage::Durable => "durable",
+        })
+    }
 }
 
 /// One failed check.

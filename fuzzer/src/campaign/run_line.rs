@@ -133,10 +133,7 @@ impl<'a> RunLine<'a> {
             failures: judgement
                 .failures
                 .iter()
-                .map(|f| {
-                    format!("{} {:?} {} {:?}", f.checker, f.stage, f.signature, f.kind)
-                        .to_lowercase()
-                })
+                .map(|f| format!("{} {} {} {}", f.checker, f.stage, f.signature, f.kind))
                 .collect(),
             unknowns: judgement
                 .unknowns

@@ -256,7 +256,7 @@ fn evidence(text: &FindingText, product: &RunProduct, judgement: &Judgement) -> 
 /// One line about a failed check.
 #[must_use]
 pub fn headline(f: &Failure) -> String {
-    let mut text = format!("{} ({:?}, {:?})", f.checker, f.kind, f.stage).to_lowercase();
+    let mut text = format!("{} ({}, {})", f.checker, f.kind, f.stage);
     if let Some(node) = &f.node {
         let _ = write!(text, " at {node}");
     }

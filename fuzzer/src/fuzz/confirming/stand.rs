@@ -66,7 +66,7 @@ pub(in crate::fuzz) fn stand(
         number,
         signature: seen.failure.signature.clone(),
         checker: seen.failure.checker.clone(),
-        kind: format!("{:?}", seen.failure.kind).to_lowercase(),
+        kind: seen.failure.kind.to_string(),
         k,
         n,
         fell: false,
