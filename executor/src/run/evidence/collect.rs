@@ -181,10 +181,7 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
             ),
             (Word::ClassFailures, "classes could not be transformed"),
             (Word::Errors, "exceptions inside hooks"),
-            (
-                Word::VirtualHeld,
-                "virtual thread was held (it pins its carrier)",
-            ),
+            (Word::VirtualHeld, "virtual thread was held"),
         ] {
             let count = n.page.word(word);
             if count > 0 {

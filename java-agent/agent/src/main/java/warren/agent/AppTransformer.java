@@ -4,6 +4,7 @@ import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.lang.instrument.ClassFileTransformer;
+import java.security.CodeSource;
 import java.security.ProtectionDomain;
 import warren.runtime.Conf;
 import warren.runtime.Guard;
@@ -20,6 +21,9 @@ final class AppTransformer implements ClassFileTransformer {
     @Override
     public byte[] transform(ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] bytes) {
         if (loader == null || name == null || redefined != null || name.startsWith("warren/")) {
+            return null;
+        }
+        if (isInstrumented(domain)) {
             return null;
         }
         int ticket = Guard.enter();
@@ -49,6 +53,21 @@ final class AppTransformer implements ClassFileTransformer {
                 Guard.exit(ticket);
             }
         }
+    }
+
+    /** Its jar was instrumented before: once more, and each of its hooks would stand in it twice. */
+    private boolean isInstrumented(ProtectionDomain domain) {
+        CodeSource source = domain == null ? null : domain.getCodeSource();
+        if (source == null || source.getLocation() == null) {
+            return false;
+        }
+        String path = source.getLocation().getPath();
+        for (String jar : conf.instrumented) {
+            if (jar.equals(path)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** Writes a transformed class below the dump folder; all nodes write the same bytes. */

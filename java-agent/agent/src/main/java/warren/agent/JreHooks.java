@@ -27,8 +27,8 @@ final class JreHooks implements ClassFileTransformer {
 
     /**
      * class, method, descriptor, place (in, out), words, call. The words say what the call gets: aN = argument variable N as
-     * reference, iN = as int, f:name = field of `this`, r = the result to be returned (int), R = the same (long), t = `this`. A `?`
-     * before the class: it may be missing in this JRE.
+     * reference, iN = as int, sN and isN = the same in a static method, f:name = field of `this`, r = the result to be returned (int),
+     * R = the same (long), t = `this`, n = null.
      */
     private static final String[][] ALL = {
         {"java/io/FileOutputStream", "open", "(Ljava/lang/String;Z)V", "in", "a1", FILES, "open", "(Ljava/lang/String;)V"},

@@ -98,11 +98,11 @@ public final class Premain {
         }
     }
 
-    /** True for a folder without classes: a configuration, which some programs read from the class path. */
+    /** True for a folder without classes (a configuration, which some programs read from the class path), and for what is not there. */
     private static boolean onlyFiles(File folder) {
         File[] inside = folder.listFiles();
         if (inside == null) {
-            return false;
+            return !folder.exists();
         }
         for (File file : inside) {
             if (file.getName().endsWith(".class") || file.isDirectory() && !onlyFiles(file)) {

@@ -62,13 +62,11 @@ public final class Dict {
                 } catch (Throwable t) {
                     Link.count(Link.ERRORS);
                 }
-                Peers peer = Peers.NONE;
-                try {
-                    peer = hook.peer == null ? Peers.NONE : Peers.ofValue(hook.peer.eval(self, args, ret));
-                } catch (Throwable t) {
-                    Link.count(Link.ERRORS);
-                }
+                Peers peer = peer(hook, self, args, ret);
                 action = Points.point(hook.kind, place, stack, peer.ip, peer.text, detail, 0, false, skippable);
+            } else if (skippable && Net.isCut()) {
+                // No point, but a message all the same: a cut that loses messages loses this one, too.
+                action = Net.cut(peer(hook, self, args, ret).ip, false, true);
             }
         } catch (Throwable t) {
             Link.count(Link.ERRORS);
@@ -79,6 +77,15 @@ public final class Dict {
             throw new SocketException("Broken pipe (warren: this message was made to fail)");
         }
         return action == Kinds.LOSE;
+    }
+
+    private static Peers peer(Hook hook, Object self, Object[] args, Object ret) {
+        try {
+            return hook.peer == null ? Peers.NONE : Peers.ofValue(hook.peer.eval(self, args, ret));
+        } catch (Throwable t) {
+            Link.count(Link.ERRORS);
+            return Peers.NONE;
+        }
     }
 
     private static int detail(Object value) {

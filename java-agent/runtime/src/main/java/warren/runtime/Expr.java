@@ -28,6 +28,7 @@ public final class Expr {
     /** Per step: the class asked last and the member found for it (one object, so that both are read together). */
     private final Found[] cache;
 
+    /** What a step is of one class; a step that is none there is looked for once, too. */
     private static final class Found {
         final Class<?> type;
         final Member member;
@@ -118,6 +119,9 @@ public final class Expr {
                 found = new Found(value.getClass(), find(value.getClass(), steps[i]));
                 cache[i] = found;
             }
+            if (found.member == null) {
+                throw new NoSuchFieldException(steps[i]);
+            }
             value = get(found.member, value);
         }
         return value;
@@ -130,6 +134,9 @@ public final class Expr {
             ClassLoader loader = self == null ? Thread.currentThread().getContextClassLoader() : self.getClass().getClassLoader();
             Class<?> type = Class.forName(owner, true, loader);
             Member member = find(type, steps[0]);
+            if (member == null) {
+                throw new NoSuchFieldException(owner + "::" + steps[0]);
+            }
             if (!Modifier.isStatic(member.getModifiers())) {
                 throw new NoSuchFieldException(owner + "::" + steps[0] + " is not static");
             }
@@ -147,21 +154,27 @@ public final class Expr {
         return value instanceof Optional ? ((Optional<?>) value).orElse(null) : value;
     }
 
-    /** Searches the class, its supertypes and interfaces for the first member that may be used from here. */
-    private static Member find(Class<?> type, String step) throws NoSuchFieldException {
+    /** The first member of the class, its supertypes and all their interfaces that may be used from here; null where there is none. */
+    private static Member find(Class<?> type, String step) {
         for (Class<?> c = type; c != null; c = c.getSuperclass()) {
             Member found = declared(c, step);
+            found = found == null ? ofInterfaces(c, step) : found;
             if (found != null) {
                 return found;
             }
-            for (Class<?> i : c.getInterfaces()) {
-                found = declared(i, step);
-                if (found != null) {
-                    return found;
-                }
+        }
+        return null;
+    }
+
+    private static Member ofInterfaces(Class<?> c, String step) {
+        for (Class<?> i : c.getInterfaces()) {
+            Member found = declared(i, step);
+            found = found == null ? ofInterfaces(i, step) : found;
+            if (found != null) {
+                return found;
             }
         }
-        throw new NoSuchFieldException(step);
+        return null;
     }
 
     private static Member declared(Class<?> c, String step) {

@@ -28,6 +28,8 @@ public final class Hook {
     private final boolean several;
     /** Its method part begins with {@code lambda$}: it means bodies of lambdas, which no other takes. */
     private final boolean lambdas;
+    /** As {@link #method}, for frames, in which the body of a lambda has no number. */
+    private final String frames;
 
     private Hook(String line, String method, int kind, boolean before, boolean after, boolean skippable, Expr message, Expr peer) {
         this.line = line;
@@ -37,6 +39,7 @@ public final class Hook {
         this.methodGlob = method.substring(dot + 1);
         this.several = methodGlob.indexOf('*') >= 0;
         this.lambdas = methodGlob.startsWith(LAMBDA);
+        this.frames = classGlob + "." + StackId.method(methodGlob);
         this.kind = kind;
         this.before = before;
         this.after = after;
@@ -151,7 +154,7 @@ public final class Hook {
 
     /** True if a frame, {@code class.method}, is one of a hooked method as far as names tell. */
     boolean covers(String frame) {
-        return Glob.matches(method, frame) && byName(frame.substring(frame.lastIndexOf('.') + 1));
+        return Glob.matches(frames, frame) && byName(frame.substring(frame.lastIndexOf('.') + 1));
     }
 
     /** Constructors and initialisers are never hooked, the bodies of lambdas only where they are meant. */

@@ -184,6 +184,11 @@ public final class Net {
         return new SocketException("Broken pipe (warren: this link is cut)");
     }
 
+    /** True while the agent makes a cut of this node's links. */
+    static boolean isCut() {
+        return Link.node.get(Link.CUTS) != 0;
+    }
+
     /** What a cut on the link to {@code ip} asks for here. */
     static int cut(int ip, boolean throwable, boolean skippable) {
         if (ip == 0 || !throwable && !skippable) {

@@ -6,6 +6,8 @@ package warren.runtime;
  */
 final class Occurrences {
     private static final int ENTRY = 32;
+    /** In place of an entry: there was none left. */
+    private static final int FULL = -1;
 
     private Occurrences() {}
 
@@ -14,15 +16,16 @@ final class Occurrences {
      *
      * @param interval of the state word the caller read
      * @return {@code interval << 32 | n}; its interval is newer than the caller's if another thread saw a newer one first. 0 when the
-     *     table is full.
+     *     table was full when this stack first came: then it is never counted.
      */
     static long arrive(Stack stack, int kind, int place, int interval) {
         int cached = stack.occurrence[kind * 3 + place];
         if (cached == 0) {
-            cached = find(stack, kind, place) + 1;
+            int found = find(stack, kind, place);
+            cached = found < 0 ? FULL : found + 1;
             stack.occurrence[kind * 3 + place] = cached;
         }
-        if (cached == 0) { // find() answered -1: full
+        if (cached == FULL) {
             return 0;
         }
         Mem node = Link.node;

@@ -49,6 +49,11 @@ final class Points {
         long state = run.get(Link.STATE);
         int interval = interval(state);
         long occurrence = Occurrences.arrive(stack, kind, place, interval);
+        if (occurrence == 0) {
+            // Which arrival it is nobody knows: an event would look like one of the start.
+            node.add(Link.EVENTS_DROPPED, 1);
+            return Net.cut(peerIp, throwable, skippable);
+        }
         if ((int) (occurrence >>> 32) != interval) {
             state = run.get(Link.STATE);
         }
