@@ -38,6 +38,15 @@ fn choose(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 
 /// Locks `cache/locks/<name>.lock` for this process alone. Waits for another Warren.
 pub fn lock(cache: &Path, name: &str) -> Result<Locked, SetupError> {
+    lock_unless(cache, name, &|| false)
+}
+
+/// As [`lock`]; gives up waiting when `stop` says so.
+pub fn lock_unless(
+    cache: &Path,
+    name: &str,
+    stop: &dyn Fn() -> bool,
+) -> Result<Locked, SetupError> {
     let folder = cache.join("locks");
     fs::create_dir_all(&folder).map_err(SetupError::cache("creating", &folder))?;
     let path = folder.join(format!("{name}.lock"));
@@ -51,7 +60,9 @@ pub fn lock(cache: &Path, name: &str) -> Result<Locked, SetupError> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Locked::new(file)),
-            Err(TryLockError::WouldBlock) if child::stopped() => return Err(SetupError::Ended),
+            Err(TryLockError::WouldBlock) if child::stopped() || stop() => {
+                return Err(SetupError::Ended);
+            }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
             Err(TryLockError::Error(e)) => return Err(SetupError::cache("locking", &path)(e)),
         }

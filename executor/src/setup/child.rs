@@ -1,9 +1,11 @@
 //! Starts the tools of set-up (mvn, javac, jar, java) and waits for them, so that a wish to end is obeyed at once.
 //!
 //! Called by the other modules of set-up, by `prepare` and by the making of class archives. The wish is the process's, as a signal
-//! is: the first one ends the tool that is running and refuses every later one. It starts no process of a target.
+//! is: the first one ends the tool that is running and refuses every later one. A tool ends with a Warren that is killed. It starts no
+//! process of a target.
 
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,6 +37,19 @@ pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
 fn output_unless(command: &mut Command, stop: &AtomicBool) -> io::Result<Output> {
     if stop.load(Ordering::SeqCst) {
         return Err(ended());
+    }
+    let warren = std::process::id();
+    // SAFETY: the closure makes three system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            // A Warren that is killed takes its tools along: the lock goes with it, and the next one would start theirs beside them. The
+            // signal comes when the thread that started the tool ends, which is the one that waits for it.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+            if libc::getppid().cast_unsigned() != warren {
+                libc::_exit(1);
+            }
+            Ok(())
+        });
     }
     let mut child = command
         .stdin(Stdio::null())

@@ -61,7 +61,7 @@ pub fn fetch(pom: &Path, version: &str, lock: &Path, cache: &Path) -> Result<Fet
     {
         return Ok(fetched(known, jars, lock, given, false));
     }
-    let resolved = job.resolve(false)?;
+    let resolved = job.resolve(None)?;
     let known = match known {
         Some(known) => known,
         None => {
@@ -122,8 +122,8 @@ impl Job<'_> {
         Ok(Some(jars))
     }
 
-    /// Coordinates -> file in Maven's local repository. `again` has Maven check what it fetched before.
-    fn resolve(&self, again: bool) -> Result<BTreeMap<String, PathBuf>, SetupError> {
+    /// Coordinates -> file in Maven's local repository: the user's own, or this one.
+    fn resolve(&self, repository: Option<&Path>) -> Result<BTreeMap<String, PathBuf>, SetupError> {
         let scratch = cache::scratch(self.cache)?;
         let list = scratch.path().join("list");
         let mut mvn = Command::new("mvn");
@@ -137,8 +137,8 @@ impl Job<'_> {
             "-Dstyle.color=never",
         ]);
         mvn.arg(format!("-DoutputFile={}", list.display()));
-        if again {
-            mvn.arg("-U");
+        if let Some(repository) = repository {
+            mvn.arg(format!("-Dmaven.repo.local={}", repository.display()));
         }
         let out = child::output(&mut mvn).map_err(|e| SetupError::NoMaven {
             what: self.what.into(),
@@ -182,26 +182,22 @@ impl Job<'_> {
         Ok(Lock { jars })
     }
 
-    /// Copies every jar of the lock to its place. A wrong one is taken out of Maven's repository and fetched again, once.
+    /// Copies every jar of the lock to its place. Where one is another than the lock says, all are fetched once more, past the user's own
+    /// repository: what lies there may be damaged, or be the user's own build, and is left as it is.
     fn store(
         &self,
         lock: &Lock,
         mut resolved: BTreeMap<String, PathBuf>,
         path: &Path,
     ) -> Result<(), SetupError> {
-        let mut wrong = Vec::new();
+        let mut as_locked = true;
         for jar in &lock.jars {
             let file = self.file_of(jar, &resolved, path)?;
-            if cache::sha256_file(&file)? != jar.sha256 {
-                wrong.push(file);
-            }
+            as_locked &= cache::sha256_file(&file)? == jar.sha256;
         }
-        if !wrong.is_empty() {
-            for file in &wrong {
-                fs::remove_file(file)
-                    .map_err(SetupError::file("removing the corrupt jar", file))?;
-            }
-            resolved = self.resolve(true)?;
+        let fresh = cache::scratch(self.cache)?;
+        if !as_locked {
+            resolved = self.resolve(Some(fresh.path()))?;
         }
         for jar in &lock.jars {
             let file = self.file_of(jar, &resolved, path)?;

@@ -4,13 +4,27 @@ use std::path::PathBuf;
 
 use super::Level;
 
+/// What to do where a process could not be started.
+fn way_out(why: &std::io::Error) -> &'static str {
+    match why.raw_os_error() {
+        Some(libc::ENOENT | libc::EACCES | libc::ENOEXEC) => {
+            "; check that this file is the warren binary and may be executed"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => {
+            "; the limit of open files is too low: raise it with `ulimit -n 1024`"
+        }
+        Some(libc::ENOMEM | libc::EAGAIN) => {
+            "; the machine lacks memory or processes (`ulimit -u`): end other programs"
+        }
+        _ => "",
+    }
+}
+
 /// Errors of slots. None of them is a finding: a run that meets one is void or stops Warren.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
     /// The init process could not be started at all.
-    #[error(
-        "starting slot init with {exe} failed: {source}; check that this file is the warren binary and may be executed"
-    )]
+    #[error("starting slot init with {exe} failed: {source}{}", way_out(.source))]
     Start {
         /// The configured binary.
         exe: PathBuf,

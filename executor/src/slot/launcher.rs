@@ -25,6 +25,8 @@ pub fn slot_launcher_main() -> i32 {
         return 2;
     }
     let _ = nix::unistd::setsid();
+    // What a node leaves behind stays below: outside the tree it would be missing in every restored run.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
     // SAFETY: nothing of this process has opened a descriptor above the standard ones yet.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
     // Blocked since before exec: a signal that came early still waits here.
@@ -69,11 +71,13 @@ fn read_orders() -> Result<Orders, String> {
 
 fn start(spec: &super::SpawnSpec) -> Result<(i32, u64), String> {
     let mut command = command_of(spec)?;
-    // SAFETY: the closure makes one system call and allocates nothing.
+    // What the launcher waits for is not to be blocked in what it starts: a node below init has nothing blocked either.
+    let nothing = SigSet::empty();
+    // SAFETY: the closure makes two system calls and allocates nothing.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             libc::setsid();
-            Ok(())
+            nothing.thread_set_mask().map_err(Into::into)
         });
     }
     let child = command.spawn().map_err(|e| not_started(spec, &e))?;

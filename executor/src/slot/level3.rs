@@ -2,24 +2,36 @@
 //!
 //! Called by `host.rs` (claim and release), `init.rs` (a line per pid), and once at the start of Warren
 //! ([`sweep_level3`]). The sweep kills only processes that a state file of a dead Warren names by pid AND start time (a
-//! pid alone may have been given to somebody else), and their sessions. One sweep at a time, by a lock on that folder: else
-//! one might remove what a new Warren has made under a number that another sweep had just freed.
+//! pid alone may have been given to somebody else), and their sessions, and removes only folders that are a slot's by their
+//! names. It trusts no folder that others may write to, and knows nothing of the processes of another pid namespace. One sweep
+//! at a time, by a lock on that folder: else one might remove what a new Warren has made under a number that another sweep had
+//! just freed.
 //!
-//! State file `slot-<S>.state`, UTF-8 lines: `owner <pid> <start time>` (the Warren that claimed the slot), `folder
-//! <path>` for each folder to remove, `pid <pid> <start time>` per process. Start times are field 22 of /proc/<pid>/stat.
+//! State file `slot-<S>.state`, UTF-8 lines: `owner <pid> <start time> <pid namespace>` (the Warren that claimed the slot; the
+//! inode of /proc/self/ns/pid), `folder <path>` for each folder to remove, `pid <pid> <start time>` per process. Start times are
+//! field 22 of /proc/<pid>/stat. A slot of which something could not be removed keeps its file, for the next sweep.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
 use super::SlotError;
 use crate::Locked;
+
+/// Where shared memory lies, if it may be written to.
+const SHM: &str = "/dev/shm";
+/// How long another sweep may take.
+const OTHER_SWEEP: Duration = Duration::from_secs(5);
+/// How long killed processes may take to die.
+const DYING: Duration = Duration::from_secs(2);
 
 /// A claimed slot number with its folders; all of it goes away on Drop.
 #[derive(Debug)]
@@ -48,7 +60,7 @@ impl PlainSlot {
     }
 
     fn claim_in(home: &Path) -> Result<Self, SlotError> {
-        create_dir(home)?;
+        make_own(home)?;
         for number in 1..=250u8 {
             let name = match name(number) {
                 Ok(name) => name,
@@ -70,8 +82,9 @@ impl PlainSlot {
             // With the owner: who sweeps another TMPDIR knows nothing of this one's.
             let shm = shm_home(home).join(format!("warren-{}-slot-{number}-{owner}", geteuid()));
             let text = format!(
-                "owner {owner} {}\nfolder {}\nfolder {}\n",
+                "owner {owner} {} {}\nfolder {}\nfolder {}\n",
                 start_time(owner).unwrap_or(0),
+                pid_namespace(),
                 root.display(),
                 shm.display()
             );
@@ -105,9 +118,13 @@ impl PlainSlot {
 
 impl Drop for PlainSlot {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.root);
-        let _ = fs::remove_dir_all(&self.shm);
-        let _ = fs::remove_file(&self.state_file); // last: while it exists the number is taken
+        let text = fs::read_to_string(&self.state_file).unwrap_or_default();
+        let dead = State::parse(&text).die();
+        let gone = [&self.root, &self.shm].map(|folder| remove(folder).is_ok());
+        // Last: while it exists the number is taken, and the next sweep knows what is left.
+        if dead && gone == [true, true] {
+            let _ = fs::remove_file(&self.state_file);
+        }
     }
 }
 
@@ -133,13 +150,22 @@ fn sweep(home: &Path) -> SweepReport {
     let (Ok(entries), Ok(folder)) = (fs::read_dir(home), File::open(home)) else {
         return report;
     };
-    if let Err(e) = folder.lock() {
-        let problem = format!("locking {}: {e}", home.display());
-        report.problems.push(problem);
+    if let Err(why) = is_own(home) {
+        report.problems.push(format!(
+            "{} {why}, so nothing in it is believed: remove it, or set TMPDIR to a folder of your own",
+            home.display()
+        ));
         return report;
     }
     // The only sweep of the folder while it lives.
-    let lock = Locked::new(folder);
+    let lock = match lock(folder) {
+        Ok(lock) => lock,
+        Err(why) => {
+            let problem = format!("locking {}: {why}", home.display());
+            report.problems.push(problem);
+            return report;
+        }
+    };
     for entry in entries.flatten() {
         let path = entry.path();
         if path.extension().is_none_or(|e| e != "state") {
@@ -149,41 +175,92 @@ fn sweep(home: &Path) -> SweepReport {
             continue;
         };
         let state = State::parse(&text);
-        // A file without its owner line is being written this moment.
-        let Some((owner, owner_start)) = state.owner else {
-            continue;
-        };
-        if start_time(owner) == Some(owner_start) {
-            continue;
-        }
-        report.slots += 1;
-        for pid in state.alive() {
-            match kill(Pid::from_raw(pid), Signal::SIGKILL) {
-                Ok(()) => report.killed.push(pid),
-                Err(nix::errno::Errno::ESRCH) => {}
-                Err(e) => report.problems.push(format!(
-                    "killing process {pid} named in {}: {e}",
-                    path.display()
-                )),
-            }
-        }
-        for folder in &state.folders {
-            if let Err(e) = fs::remove_dir_all(folder)
-                && e.kind() != io::ErrorKind::NotFound
-            {
-                report
-                    .problems
-                    .push(format!("removing {}: {e}", folder.display()));
-            }
-        }
-        if let Err(e) = fs::remove_file(&path) {
-            report
-                .problems
-                .push(format!("removing {}: {e}", path.display()));
+        if state.is_left_behind() {
+            report.slots += 1;
+            sweep_slot(home, &path, &state, &mut report);
         }
     }
     drop(lock);
     report
+}
+
+/// Waits for another sweep, but not for a Warren that was stopped in the midst of one.
+fn lock(folder: File) -> Result<Locked, String> {
+    let until = Instant::now() + OTHER_SWEEP;
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(Locked::new(folder)),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!(
+                    "another Warren sweeps for more than {OTHER_SWEEP:?}; look for one that is stopped"
+                ));
+            }
+            Err(TryLockError::Error(e)) => return Err(e.to_string()),
+        }
+    }
+}
+
+/// Ends what one state file names, and removes it when nothing is left.
+fn sweep_slot(home: &Path, file: &Path, state: &State, report: &mut SweepReport) {
+    let mut left = false;
+    for pid in state.alive() {
+        match kill(Pid::from_raw(pid), Signal::SIGKILL) {
+            Ok(()) => report.killed.push(pid),
+            Err(nix::errno::Errno::ESRCH) => {}
+            Err(e) => {
+                left = true;
+                report.problems.push(format!(
+                    "killing process {pid} named in {}: {e}",
+                    file.display()
+                ));
+            }
+        }
+    }
+    left |= !state.die();
+    for folder in &state.folders {
+        if !is_of_a_slot(home, folder) {
+            report.problems.push(format!(
+                "{} names {}, which is no slot's folder: it is left alone",
+                file.display(),
+                folder.display()
+            ));
+        } else if let Err(e) = remove(folder) {
+            left = true;
+            report
+                .problems
+                .push(format!("removing {}: {e}", folder.display()));
+        }
+    }
+    if left {
+        return;
+    }
+    if let Err(e) = fs::remove_file(file) {
+        report
+            .problems
+            .push(format!("removing {}: {e}", file.display()));
+    }
+}
+
+/// As [`fs::remove_dir_all`]; nothing to remove is fine.
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// By its place and its name it is one that [`PlainSlot::claim`] makes.
+fn is_of_a_slot(home: &Path, folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|n| n.to_str());
+    let (Some(parent), Some(name)) = (folder.parent(), name) else {
+        return false;
+    };
+    let own = format!("warren-{}-slot-", geteuid());
+    parent == home && (name.starts_with("slot-") || name.starts_with(&own))
+        || parent == Path::new(SHM) && name.starts_with(&own)
 }
 
 /// The line init appends for a process it spawned.
@@ -201,6 +278,8 @@ pub(super) fn note(state_file: &Path, pid: i32) -> Result<(), SlotError> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct State {
     owner: Option<(i32, u64)>,
+    /// Of the owner; none in files of before it was written.
+    pid_namespace: Option<u64>,
     folders: Vec<PathBuf>,
     pids: HashMap<i32, u64>,
 }
@@ -216,18 +295,43 @@ impl State {
             let Some((word, rest)) = line.split_once(' ') else {
                 continue;
             };
-            let pair = || {
+            let pair = || -> Option<(i32, u64)> {
                 rest.split_once(' ')
                     .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)))
             };
             match word {
-                "owner" => state.owner = pair(),
+                "owner" => {
+                    let mut words = rest.split(' ');
+                    let mut word = || words.next().and_then(|w| w.parse().ok());
+                    let pid = word().and_then(|pid| i32::try_from(pid).ok());
+                    state.owner = pid.zip(word());
+                    state.pid_namespace = word();
+                }
                 "folder" => state.folders.push(PathBuf::from(rest)),
                 "pid" => state.pids.extend(pair()),
                 _ => {}
             }
         }
         state
+    }
+
+    /// Its owner is no more. A file without its owner line is being written this moment; the pids of another namespace say nothing here.
+    fn is_left_behind(&self) -> bool {
+        let here = self.pid_namespace.is_none_or(|ns| ns == pid_namespace());
+        let dead = |(pid, start)| start_time(pid) != Some(start);
+        here && self.owner.is_some_and(dead)
+    }
+
+    /// Waits a little for those that were killed: what dies writes no more. False: some live on.
+    fn die(&self) -> bool {
+        let until = Instant::now() + DYING;
+        while !self.alive().is_empty() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
     }
 
     /// Processes that are still the ones named, and members of sessions they led.
@@ -292,12 +396,40 @@ fn home() -> PathBuf {
 
 /// Shared memory lies on a tmpfs where there is one.
 fn shm_home(home: &Path) -> PathBuf {
-    let shm = Path::new("/dev/shm");
+    let shm = Path::new(SHM);
     let usable = nix::unistd::access(shm, nix::unistd::AccessFlags::W_OK).is_ok();
     if usable {
         shm.to_path_buf()
     } else {
         home.to_path_buf()
+    }
+}
+
+/// The inode of this process's pid namespace; 0 where /proc does not tell.
+fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
+}
+
+/// A folder that nobody else may write to: its name can be foreseen, and what lies in it is believed.
+fn make_own(path: &Path) -> Result<(), SlotError> {
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path);
+    made.map_err(|e| file_error("creating the folder", path, e))?;
+    is_own(path).map_err(|why| {
+        let why = format!("it {why}; remove it, or set TMPDIR to a folder of your own");
+        file_error("using the folder", path, io::Error::other(why))
+    })
+}
+
+fn is_own(path: &Path) -> Result<(), &'static str> {
+    match fs::symlink_metadata(path) {
+        Ok(m) if !m.is_dir() => Err("is no folder"),
+        Ok(m) if m.uid() != geteuid().as_raw() => Err("is another user's"),
+        Ok(m) if m.mode() & 0o022 != 0 => Err("may be written by others"),
+        Ok(_) => Ok(()),
+        Err(_) => Err("cannot be looked at"),
     }
 }
 
@@ -330,7 +462,12 @@ mod tests {
     #[test]
     fn a_state_file_is_read_up_to_its_last_whole_line() {
         let state = State::parse("owner 7 100\nfolder /a b\npid 8 200\nwhat is this\npid 9 3");
-        assert_eq!(state.owner, Some((7, 100)));
+        assert_eq!((state.owner, state.pid_namespace), (Some((7, 100)), None));
+        let now = State::parse("owner 7 100 4026531836\n");
+        assert_eq!(
+            (now.owner, now.pid_namespace),
+            (Some((7, 100)), Some(4_026_531_836))
+        );
         assert_eq!(state.folders, vec![PathBuf::from("/a b")]);
         assert_eq!(state.pids, HashMap::from([(8, 200)]));
     }
@@ -361,6 +498,71 @@ mod tests {
             assert_eq!(both[0].slots + both[1].slots, 1);
             assert!(both.iter().all(|r| r.problems.is_empty()), "{both:?}");
         }
+    }
+
+    /// The folder's name can be foreseen, and lies where anybody may make one.
+    #[test]
+    fn what_others_may_have_written_is_not_believed() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (home, theirs) = (dir.path().join("home"), dir.path().join("theirs"));
+        let dead = format!("owner {} 1", std::process::id());
+        let state = home.join("slot-1.state");
+        let cases = [
+            // Mode of the folder, folder named, pid namespace -> what is named is removed, and so is the file.
+            (0o700, home.join("slot-1"), String::new(), (true, true)),
+            (0o755, home.join("slot-1"), String::new(), (true, true)),
+            (0o777, home.join("slot-1"), String::new(), (false, false)),
+            (0o700, theirs.clone(), String::new(), (false, true)),
+            (
+                0o700,
+                home.join("slot-1/../../theirs"),
+                String::new(),
+                (false, true),
+            ),
+            (0o700, home.join("slot-1"), " 1".into(), (false, false)),
+            (
+                0o700,
+                home.join("slot-1"),
+                format!(" {}", pid_namespace()),
+                (true, true),
+            ),
+        ];
+        for (mode, folder, namespace, want) in cases {
+            for made in [&home, &theirs, &home.join("slot-1")] {
+                fs::create_dir_all(made).unwrap();
+            }
+            let text = format!("{dead}{namespace}\nfolder {}\n", folder.display());
+            fs::write(&state, text).unwrap();
+            fs::set_permissions(&home, fs::Permissions::from_mode(mode)).unwrap();
+            let report = sweep(&home);
+            let gone = (!folder.exists(), !state.exists());
+            assert_eq!(
+                gone,
+                want,
+                "{mode:o} {} `{namespace}`: {report:?}",
+                folder.display()
+            );
+            let own = make_own(&home);
+            assert_eq!(own.is_ok(), mode & 0o022 == 0, "{mode:o}: {own:?}");
+        }
+    }
+
+    /// A slot of which something is left is known to the next sweep.
+    #[test]
+    fn what_cannot_be_removed_keeps_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("slot-1");
+        // A file where a folder should be.
+        fs::write(&folder, "").unwrap();
+        let state = dir.path().join("slot-1.state");
+        let dead = format!("owner {} 1\n", std::process::id());
+        fs::write(&state, format!("{dead}folder {}\n", folder.display())).unwrap();
+        assert_eq!(sweep(dir.path()).problems.len(), 1);
+        assert!(state.exists());
+        fs::remove_file(&folder).unwrap();
+        assert_eq!(sweep(dir.path()).problems, Vec::<String>::new());
+        assert!(!state.exists());
     }
 
     #[test]

@@ -44,11 +44,7 @@ pub fn best_level(exe: &Path) -> Result<Level, SlotError> {
         }
         why.push(format!("level {}: {}", level.number(), report.why));
     }
-    let mut why = why.join("\n  ");
-    if why.contains("Too many open files") {
-        why.push_str("\n  the limit of open files is too low: raise it with `ulimit -n 1024`");
-    }
-    Err(SlotError::NoLevel(why))
+    Err(SlotError::NoLevel(why.join("\n  ")))
 }
 
 fn report(exe: &Path, level: Level) -> LevelReport {

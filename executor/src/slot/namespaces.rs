@@ -206,6 +206,13 @@ fn patience_of_tcp(folder: &Path, notes: &mut Vec<String>) {
 }
 
 fn tmpfs(at: &str, bytes: u64, mode: &str) -> Result<(), StepError> {
+    if !Path::new(at).is_dir() {
+        return step(
+            Err("there is no such folder"),
+            &format!("mounting a tmpfs on {at}"),
+            &format!("make it, as root: mkdir {at}"),
+        );
+    }
     let options = format!("size={bytes},mode={mode}");
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     let mounted = mount(

@@ -6,32 +6,37 @@
 use std::io;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, PoisonError};
 
 type Job = (Command, Sender<io::Result<Child>>);
 
-static SPAWNER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
+static SPAWNER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
 
 /// Starts the command from the spawner thread.
 pub(super) fn spawn(command: Command) -> io::Result<Child> {
-    let spawner = SPAWNER.get_or_init(|| {
-        let (send, receive) = channel::<Job>();
-        // If this thread cannot be made its receiver is dropped, and the send below says so.
-        let _ = std::thread::Builder::new()
-            .name("slot-spawner".into())
-            .spawn(move || {
-                for (mut command, answer) in receive {
-                    let _ = answer.send(command.spawn());
-                }
-            });
-        Mutex::new(send)
-    });
     let gone = || io::Error::other("the spawner thread is gone");
     let (answer, result) = channel();
-    spawner
-        .lock()
-        .map_err(|_| gone())?
-        .send((command, answer))
-        .map_err(|_| gone())?;
+    {
+        let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = match spawner.take() {
+            Some(jobs) => jobs,
+            // One that cannot be made now is tried again by the next slot.
+            None => make()?,
+        };
+        jobs.send((command, answer)).map_err(|_| gone())?;
+        *spawner = Some(jobs);
+    }
     result.recv().map_err(|_| gone())?
+}
+
+fn make() -> io::Result<Sender<Job>> {
+    let (send, receive) = channel::<Job>();
+    let work = move || {
+        for (mut command, answer) in receive {
+            let _ = answer.send(command.spawn());
+        }
+    };
+    let thread = std::thread::Builder::new().name("slot-spawner".into());
+    thread.spawn(work)?;
+    Ok(send)
 }

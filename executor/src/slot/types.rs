@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,14 @@ impl Level {
     /// The level of that number, if there is one.
     pub fn from_number(n: u8) -> Option<Level> {
         Level::ALL.into_iter().find(|l| l.number() == n)
+    }
+
+    /// The folder of the machine that covers `path` in slots of this level, which have one of their own there: nothing below it is seen by the
+    /// processes of a slot.
+    pub fn hides(self, path: &Path) -> Option<&'static str> {
+        let own = [super::namespaces::ROOT, super::namespaces::SHM];
+        let hides = |own: &&str| self != Level::Plain && path.starts_with(own);
+        own.into_iter().find(hides)
     }
 }
 
@@ -248,6 +256,20 @@ mod tests {
 
     fn a(n: u8) -> Ipv4Addr {
         Ipv4Addr::new(127, 0, 0, n)
+    }
+
+    #[test]
+    fn what_a_slot_has_of_its_own_hides_the_machines() {
+        let table = [
+            (Level::Root, "/mnt/cache", Some("/mnt")),
+            (Level::User, "/dev/shm/cache", Some("/dev/shm")),
+            (Level::Plain, "/mnt/cache", None),
+            (Level::Root, "/mnt2/cache", None),
+            (Level::Root, "/root/.cache/warren", None),
+        ];
+        for (level, path, want) in table {
+            assert_eq!(level.hides(Path::new(path)), want, "{level} {path}");
+        }
     }
 
     #[test]

@@ -127,6 +127,23 @@ impl Session {
         for note in prepared.notes() {
             eprintln!("warren: {note}");
         }
+        let jdk = prepared.jdk().java.as_path();
+        for (what, path, remedy) in [
+            (
+                "the cache",
+                prepared.cache(),
+                "set WARREN_CACHE to a folder elsewhere",
+            ),
+            ("the JDK", jdk, "name another one with --java"),
+        ] {
+            if let Some(own) = level.hides(path) {
+                return Err(CliError::setup(format!(
+                    "{what} is {}, and slots of isolation level {level} have a {own} of their own, in which nothing of it is seen\n  {remedy}, \
+                     or take --level 3",
+                    path.display()
+                )));
+            }
+        }
         let program = OwnProgram::new(&exe, prepared.cache());
         Ok(Session {
             prepared,

@@ -9,6 +9,7 @@ use crate::run::options::{NodeStatus, RunError, RunOptions};
 use crate::run::phases::boot::Boot;
 use crate::run::phases::flow::{Flow, Went};
 use crate::run::{Runner, Start};
+use crate::setup::cache;
 use crate::slot::Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -96,6 +97,23 @@ fn booted<T>(
     });
     slot.close().map_err(|e| RunError::Slot(e.to_string()))?;
     done
+}
+
+/// Makes the class archives, once for all Warrens of this machine: replacing one would take it from under the snapshots that map it.
+fn make_archives(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
+    let prepared = runner.prepared();
+    if Archives::settled(prepared) {
+        return Ok(());
+    }
+    let wrong = |e| RunError::io("waiting for another Warren that makes class archives", e);
+    let lock = format!("archives-{}", prepared.target().name);
+    let stop = || asked.to_end();
+    let _guard = cache::lock_unless(prepared.cache(), &lock, &stop).map_err(wrong)?;
+    // Another Warren, or another run of this one, may have made them while we waited.
+    if Archives::settled(prepared) {
+        return Ok(());
+    }
+    list(runner, asked)
 }
 
 /// What a boot, some traffic and a few faults load and compile, as archives and as the list for parked JVMs.
@@ -187,9 +205,7 @@ fn rehearse(drive: &mut Drive<'_, '_>) -> Result<Vec<usize>, RunError> {
 }
 
 fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> {
-    if !Archives::settled(runner.prepared()) {
-        list(runner, asked)?;
-    }
+    make_archives(runner, asked)?;
     booted(runner, asked, Start::Boot, |_, drive, options| {
         let wait = |drive: &mut Drive<'_, '_>, d: Duration| {
             let until = drive.now() + u64::try_from(d.as_nanos()).unwrap_or(0);

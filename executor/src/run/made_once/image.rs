@@ -59,7 +59,9 @@ pub(in crate::run) fn ensure(runner: &Runner, asked: &RunOptions) -> Result<(), 
     let place = place(prepared);
     if !place.is_dir() {
         let wrong = |e: crate::setup::SetupError| RunError::io("keeping an image in the cache", e);
-        let _guard = cache::lock(prepared.cache(), "image").map_err(wrong)?;
+        let lock = format!("image-{}", prepared.target().name);
+        let stop = || asked.to_end();
+        let _guard = cache::lock_unless(prepared.cache(), &lock, &stop).map_err(wrong)?;
         // Another Warren, or another slot of this one, may have made it while we waited.
         if !place.is_dir() {
             let scratch = cache::scratch(prepared.cache()).map_err(wrong)?;

@@ -3,7 +3,7 @@
 //! Called when a snapshot is made and at every restore, so it must be quick. It copies regular files, folders and symbolic
 //! links, which is all that a cluster leaves behind; anything else is an error, never skipped silently.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -76,6 +76,8 @@ fn file(from: &Path, to: &Path, blank: Option<Range<u64>>, reserve: bool) -> io:
         .truncate(true)
         .mode(meta.permissions().mode())
         .open(to)?;
+    // As it was, whatever the umask: CRIU refuses a file of another mode.
+    copy.set_permissions(meta.permissions())?;
     copy.set_len(meta.len())?;
     if reserve && meta.len() > 0 {
         let length = i64::try_from(meta.len()).map_err(io::Error::other)?;
@@ -94,7 +96,11 @@ fn file(from: &Path, to: &Path, blank: Option<Range<u64>>, reserve: bool) -> io:
             piece(&source, &copy, part, &mut buffer)?;
         }
     }
-    Ok(())
+    // Some systems reload or expire by it.
+    let times = FileTimes::new()
+        .set_accessed(meta.accessed()?)
+        .set_modified(meta.modified()?);
+    copy.set_times(times)
 }
 
 /// What is left of a range without another one.
@@ -164,13 +170,18 @@ mod tests {
         fs::write(from.join(".slot/hosts"), "x").unwrap();
         fs::write(from.join("deep/er/f"), "text").unwrap();
         fs::write(from.join("deep/empty"), "").unwrap();
-        fs::set_permissions(from.join("deep/er/f"), fs::Permissions::from_mode(0o600)).unwrap();
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+        // Wider than any usual umask lets a new file be.
+        fs::set_permissions(from.join("deep/er/f"), fs::Permissions::from_mode(0o666)).unwrap();
+        let f = OpenOptions::new().write(true).open(from.join("deep/er/f"));
+        f.unwrap().set_modified(then).unwrap();
         std::os::unix::fs::symlink("er/f", from.join("deep/link")).unwrap();
         tree(&from, &to, &[".slot"]).unwrap();
         assert_eq!(fs::read_to_string(to.join("deep/link")).unwrap(), "text");
         assert_eq!(fs::read(to.join("deep/empty")).unwrap(), b"");
-        let mode = fs::metadata(to.join("deep/er/f")).unwrap().permissions();
-        assert_eq!(mode.mode() & 0o777, 0o600);
+        let meta = fs::metadata(to.join("deep/er/f")).unwrap();
+        assert_eq!(meta.permissions().mode() & 0o777, 0o666);
+        assert_eq!(meta.modified().unwrap(), then);
         assert!(!to.join(".slot").exists());
         let odd = from.join("deep/pipe");
         nix::unistd::mkfifo(&odd, nix::sys::stat::Mode::S_IRWXU).unwrap();
