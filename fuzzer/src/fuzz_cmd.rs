@@ -164,8 +164,8 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     if args.setup.snapshot != UseSnapshots::Off && all_cold(args).is_none() {
         o.starts = Starts {
             snapshots: SNAPSHOTS,
-            cold_share: args.cold_share,
-            in_a_row: args.in_a_row,
+            cold_share: args.cold_share.unwrap_or(COLD_SHARE),
+            in_a_row: args.in_a_row.unwrap_or(IN_A_ROW),
             required: args.setup.snapshot == UseSnapshots::Require,
         };
     }
@@ -184,6 +184,9 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o
 }
 
+/// As messages name it.
+const COLD_SHARE_1: &str = "--cold-share 1";
+
 /// The flag by which every run of a campaign starts cold, if one is given.
 fn all_cold(args: &FuzzArgs) -> Option<&'static str> {
     [
@@ -191,7 +194,7 @@ fn all_cold(args: &FuzzArgs) -> Option<&'static str> {
         ("--paper", args.setup.paper),
         // The classes of a start are seen at a start.
         ("--dump-classes", args.dump_classes.is_some()),
-        ("--cold-share 1", args.cold_share >= 1.0),
+        (COLD_SHARE_1, args.cold_share.is_some_and(|s| s >= 1.0)),
     ]
     .into_iter()
     .find_map(|(flag, given)| given.then_some(flag))
@@ -213,6 +216,27 @@ pub fn check_flags(args: &FuzzArgs) -> Result<(), String> {
                 args.strategy
             ));
         }
+    }
+    let off = (args.setup.snapshot == UseSnapshots::Off).then_some("--snapshot off");
+    if let Some(cold) = off.or(all_cold(args)) {
+        for (flag, given) in [
+            (
+                "--cold-share",
+                args.cold_share.is_some() && cold != COLD_SHARE_1,
+            ),
+            ("--in-a-row", args.in_a_row.is_some()),
+        ] {
+            if given {
+                return Err(format!(
+                    "{flag} is of campaigns with runs from snapshots, and with {cold} every run starts cold: leave one of them out"
+                ));
+            }
+        }
+    }
+    if args.swarm && args.cold_share.is_some() {
+        return Err(
+            "--swarm draws how many runs start cold: leave --cold-share or --swarm out".into(),
+        );
     }
     match all_cold(args) {
         Some(flag) if args.setup.snapshot == UseSnapshots::Require => Err(format!(
@@ -290,20 +314,24 @@ fn last_words(end: &FuzzEnd, setup: Duration) -> String {
     };
     format!(
         "{why}: {} sequences tested, {} runs, {:.1} s fuzzing after {:.1} s set-up and {:.1} s learning\n\
-         findings {}{}, hangs {}; everything is in {}\n",
+         findings {}, hangs {}; everything is in {}\n",
         end.sequences,
         end.execs,
         end.fuzz_time.as_secs_f64(),
         setup.as_secs_f64(),
         end.learning_time.as_secs_f64(),
-        end.findings,
-        match end.known {
-            0 => String::new(),
-            n => format!(" ({n} known)"),
-        },
-        end.hangs,
+        counted(end.findings, end.known),
+        counted(end.hangs, end.known_hangs),
         end.folder.display()
     )
+}
+
+/// How many, and how many of them are known bugs.
+fn counted(all: u64, known: u64) -> String {
+    match known {
+        0 => all.to_string(),
+        n => format!("{all} ({n} known)"),
+    }
 }
 
 #[cfg(test)]
@@ -379,7 +407,8 @@ mod tests {
             execs: 11,
             findings: 1,
             known: 0,
-            hangs: 0,
+            hangs: 2,
+            known_hangs: 1,
             folder: "out/t/default".into(),
             fuzz_time: Duration::from_secs(20),
             learning_time: Duration::from_secs(9),
@@ -389,6 +418,7 @@ mod tests {
             text.contains("20.0 s fuzzing after 1.5 s set-up and 9.0 s learning"),
             "{text}"
         );
+        assert!(text.contains("findings 1, hangs 2 (1 known);"), "{text}");
     }
 
     #[test]

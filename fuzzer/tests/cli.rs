@@ -140,6 +140,11 @@ fn usage_errors_exit_2_and_never_panic() {
             "--cold-share",
             "1",
         ],
+        // Flags that would say nothing.
+        &["fuzz", "canary", "--snapshot", "off", "--in-a-row", "2"],
+        &["fuzz", "canary", "--paper", "--cold-share", "0.5"],
+        &["fuzz", "canary", "--swarm", "--cold-share", "0.5"],
+        &["fuzz", "canary", "--broker-bind", "127.0.0.1"],
         &["replay"],
         &["bench", "canary", "--runs", "0"],
     ] {

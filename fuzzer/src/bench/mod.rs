@@ -15,6 +15,7 @@ use crate::cli::signals::Interrupt;
 use crate::fuzz::{self, FuzzOptions, Starts, WayOut};
 use crate::fuzz_cmd::{COLD_SHARE, IN_A_ROW, SNAPSHOTS};
 use figures::{FaultTest, Figures, PlainRun, RestoredRun, Samples};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 use warren_executor::RunOptions;
@@ -202,13 +203,15 @@ fn fault_tests(
         content: "measure again",
     };
     let end = fuzz::run(options, runner).map_err(|e| way_out.of(e))?;
-    read_tests(&end.folder.join("runs.jsonl"))
+    read_tests(&end.folder.join("runs.jsonl"), interrupt.asked())
 }
 
-/// The runs of sequences the strategy picked, from a campaign's runs.jsonl.
-fn read_tests(file: &Path) -> Result<Vec<FaultTest>, CliError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| CliError::setup(format!("reading {}: {e}", file.display())))?;
+/// The runs of sequences the strategy picked, from a campaign's runs.jsonl; a campaign that was `ended` before its first run has none.
+fn read_tests(file: &Path, ended: bool) -> Result<Vec<FaultTest>, CliError> {
+    let text = match std::fs::read_to_string(file) {
+        Err(e) if ended && e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(|e| CliError::setup(format!("reading {}: {e}", file.display())))?,
+    };
     tests_of(&text).map_err(|e| CliError::setup(format!("{}: {e}", file.display())))
 }
 
@@ -264,6 +267,27 @@ mod tests {
         );
         assert_eq!(vm_hwm_mib("VmRSS: 1 kB\n"), None);
         assert!(peak_rss_mib().is_some_and(|m| m > 1.0));
+    }
+
+    /// Ctrl-C before the first run: what was measured until then is not lost for a file that was never made.
+    #[test]
+    fn a_campaign_ended_before_its_first_run_has_no_tests() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("runs.jsonl");
+        assert!(read_tests(&file, true).is_ok_and(|tests| tests.is_empty()));
+        let missing = read_tests(&file, false).map(|tests| tests.len());
+        assert!(
+            matches!(&missing, Err(e) if e.text.contains("runs.jsonl")),
+            "{missing:?}"
+        );
+        std::fs::write(&file, "{}\n").unwrap();
+        for ended in [false, true] {
+            let damaged = read_tests(&file, ended).map(|tests| tests.len());
+            assert!(
+                matches!(&damaged, Err(e) if e.text.contains("line 1")),
+                "ended {ended}: {damaged:?}"
+            );
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ const NEW: &str = ".broker.new";
 const PIECE: usize = 64 << 10;
 /// Bytes that one hello is answered with, a little more or less.
 const ANSWER: usize = 256 << 10;
-/// A file that is larger goes as an empty one: its run is not taken over, those after it are.
+/// A file that is larger, or cannot be read, goes as an empty one: its run is not taken over, those after it are.
 const FILE_MAX: u64 = 8 << 20;
 /// Bytes that tell one file from another that began alike.
 const TAIL: u64 = 256;
@@ -138,7 +138,7 @@ impl Shelf {
             let of = names.len() as u64;
             let from = match there.count {
                 0 => 0,
-                n if n <= of && last(&folder, &names[..n as usize])? == there.last => n,
+                n if n <= of && last(&folder, &names[..n as usize]) == there.last => n,
                 // The last one there is not what it is here.
                 n => n.min(of).saturating_sub(1),
             };
@@ -146,7 +146,7 @@ impl Shelf {
                 if room == 0 {
                     return Ok(bodies);
                 }
-                let bytes = sent(&folder.join(&file))?;
+                let bytes = sent(&folder.join(&file));
                 room = room.saturating_sub(bytes.len());
                 bodies.push(Body::File(File {
                     name: name.to_owned(),
@@ -234,31 +234,33 @@ fn files(folder: &Path, sub: Sub) -> Vec<String> {
     names
 }
 
-/// The content of a file as it is passed on.
-fn sent(path: &Path) -> std::io::Result<Vec<u8>> {
-    if fs::metadata(path)?.len() > FILE_MAX {
-        return Ok(Vec::new());
+/// The content of a file as it is passed on. One that cannot be read is as empty as one that is too large: all that comes after it would wait for it,
+/// perhaps for ever.
+fn sent(path: &Path) -> Vec<u8> {
+    let fits = fs::metadata(path).is_ok_and(|m| m.len() <= FILE_MAX);
+    match fits {
+        true => fs::read(path).unwrap_or_default(),
+        false => Vec::new(),
     }
-    fs::read(path)
 }
 
 /// Hash of the last one's name and content; of none, 0.
-fn last(folder: &Path, names: &[String]) -> std::io::Result<u64> {
+fn last(folder: &Path, names: &[String]) -> u64 {
     let Some(name) = names.last() else {
-        return Ok(0);
+        return 0;
     };
     let mut bytes = name.clone().into_bytes();
     bytes.push(b'\n');
-    bytes.extend(sent(&folder.join(name))?);
-    Ok(fnv1a(&bytes))
+    bytes.extend(sent(&folder.join(name)));
+    fnv1a(&bytes)
 }
 
-fn pile(folder: &Path, sub: Sub) -> std::io::Result<Pile> {
+fn pile(folder: &Path, sub: Sub) -> Pile {
     let names = files(folder, sub);
-    Ok(Pile {
+    Pile {
         count: names.len() as u64,
-        last: last(folder, &names)?,
-    })
+        last: last(folder, &names),
+    }
 }
 
 /// Hash of the first line of an instance's sync.jsonl; none while that is not whole.
@@ -284,7 +286,7 @@ fn have(root: &Path) -> std::io::Result<Have> {
     let bytes = file.metadata()?.len();
     let mut files = [Pile::default(); 3];
     for (pile_of, sub) in files.iter_mut().zip(Sub::ALL) {
-        *pile_of = pile(&root.join(sub.folder()), sub)?;
+        *pile_of = pile(&root.join(sub.folder()), sub);
     }
     Ok(Have {
         first: first(root)?.unwrap_or_default(),
@@ -367,10 +369,10 @@ fn take_file(root: &Path, f: &File) -> std::io::Result<()> {
         // One before it was lost.
         return Ok(());
     }
-    let same = match here.get(index) {
-        Some(name) => *name == f.file && fs::read(folder.join(name))? == f.bytes,
-        None => false,
-    };
+    // What cannot be read here is made anew.
+    let same = here.get(index).is_some_and(|name| {
+        *name == f.file && fs::read(folder.join(name)).is_ok_and(|b| b == f.bytes)
+    });
     // After a kill the instance made another one of what is here, or has fewer.
     let kept = if same { index + 1 } else { index };
     if !same || f.index + 1 == f.of {

@@ -288,17 +288,30 @@ pub fn is_temporary(name: &str) -> bool {
     name.starts_with('.') && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Appends whole lines.
+/// Appends whole lines, or none where that fails: the next one would go on with a half one, and nobody could read the file any more.
 ///
 /// # Errors
 /// I/O, with the path.
 pub fn append(path: &Path, text: &str) -> Result<(), FuzzError> {
-    fs::OpenOptions::new()
+    appended(path, |file| file.write_all(text.as_bytes()))
+}
+
+fn appended(
+    path: &Path,
+    write: impl FnOnce(&mut fs::File) -> std::io::Result<()>,
+) -> Result<(), FuzzError> {
+    let appending = || io("appending to", path);
+    let mut file = fs::OpenOptions::new()
         .create(true)
         .append(true)
         .open(path)
-        .and_then(|mut f| f.write_all(text.as_bytes()))
-        .map_err(io("appending to", path))
+        .map_err(appending())?;
+    let whole = file.metadata().map_err(appending())?.len();
+    write(&mut file).map_err(|e| {
+        // The error is told in any case. What is no regular file has no length to set back.
+        let _ = file.set_len(whole);
+        appending()(e)
+    })
 }
 
 /// The error of an operation at a path.
@@ -437,6 +450,28 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(e.contains("no/"), "{e}");
+    }
+
+    #[test]
+    fn a_line_that_the_disk_takes_half_of_is_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let half = |file: &mut fs::File| -> std::io::Result<()> {
+            file.write_all(b"{\"ms\":1,\"fau")?;
+            Err(std::io::ErrorKind::StorageFull.into())
+        };
+        for before in ["", "one\n", "one\ntwo\n"] {
+            fs::write(&path, before).unwrap();
+            let e = appended(&path, half).unwrap_err().to_string();
+            assert!(e.starts_with("appending to "), "{e}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), before);
+            append(&path, "next\n").unwrap();
+            let after = fs::read_to_string(&path).unwrap();
+            assert_eq!(after, format!("{before}next\n"));
+        }
+        // What takes nothing at all is told as it was.
+        let full = append(Path::new("/dev/full"), "x\n").unwrap_err();
+        assert!(full.to_string().contains("/dev/full"), "{full}");
     }
 
     #[test]

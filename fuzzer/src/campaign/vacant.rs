@@ -56,10 +56,12 @@ impl Folder {
     /// gone on with.
     #[must_use]
     pub fn taken(root: &Path) -> Option<FuzzError> {
-        let marker = Self::marker(root)?.to_owned();
+        let found = Self::marker(root)?;
         let folder = root.to_owned();
-        // A mirror has another owner, not a lost state.
-        if state::exists(root) || root.join(MARK).exists() {
+        // A mirror has another owner, not a lost state: its mark says so, whatever else is there.
+        let mirror = root.join(MARK).exists();
+        let marker = if mirror { MARK } else { found }.to_owned();
+        if mirror || state::exists(root) {
             return Some(FuzzError::HoldsCampaign { folder, marker });
         }
         let seeds = ["queue", "crashes"].map(|f| root.join(f));
@@ -206,6 +208,27 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(text.contains("already holds a campaign"), "{text}");
+    }
+
+    /// The advice for one's own campaign would be wrong: what is removed there comes again.
+    #[test]
+    fn a_mirror_is_told_as_another_machines() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("second");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("sync.jsonl"), "told\n").unwrap();
+        fs::write(root.join(MARK), "of a broker\n").unwrap();
+        let e = Folder::check(dir.path(), "second").unwrap_err();
+        let text = e.to_string();
+        let said =
+            "second is the mirror of an instance on another machine: choose another name with -S";
+        assert!(text.ends_with(said), "{text}");
+        assert!(!text.contains("-i -") && !text.contains("remove"), "{text}");
+        let way_out = crate::fuzz::WayOut {
+            place: "",
+            content: "",
+        };
+        assert_eq!(way_out.of(e).exit, crate::cli::exit::Exit::Usage);
     }
 
     #[test]

@@ -11,14 +11,14 @@ pub struct Candidate {
     /// The less the better; compared part by part.
     pub cost: (usize, u64),
     /// Of both maps: those of the second one lie above all of the first.
-    pub slots: Vec<u64>,
+    pub slots: Vec<u32>,
 }
 
 /// Indices of the entries to keep, in order. `free` slots need no entry.
 #[must_use]
-pub fn cover(all: &[Candidate], free: &[u64]) -> Vec<usize> {
+pub fn cover(all: &[Candidate], free: &[u32]) -> Vec<usize> {
     // Of each slot: how many entries have it, and the cheapest; of equally cheap ones the first.
-    let mut slots: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+    let mut slots: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     for (i, candidate) in all.iter().enumerate() {
         for slot in &candidate.slots {
             let (count, cheapest) = slots.entry(*slot).or_insert((0, i));
@@ -31,7 +31,7 @@ pub fn cover(all: &[Candidate], free: &[u64]) -> Vec<usize> {
     for slot in free {
         slots.remove(slot);
     }
-    let mut order: Vec<(usize, u64)> = slots.iter().map(|(s, (count, _))| (*count, *s)).collect();
+    let mut order: Vec<(usize, u32)> = slots.iter().map(|(s, (count, _))| (*count, *s)).collect();
     order.sort_unstable();
     let mut taken = Vec::new();
     for (_, slot) in order {
@@ -53,7 +53,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn of(table: &[(usize, u64, &[u64])]) -> Vec<Candidate> {
+    fn of(table: &[(usize, u64, &[u32])]) -> Vec<Candidate> {
         table
             .iter()
             .map(|(faults, ms, slots)| Candidate {
@@ -63,11 +63,11 @@ mod tests {
             .collect()
     }
 
-    type Row<'a> = (usize, u64, &'a [u64]);
+    type Row<'a> = (usize, u64, &'a [u32]);
 
     #[test]
     fn table() {
-        let cases: [(&[Row<'_>], &[u64], &[usize]); 8] = [
+        let cases: [(&[Row<'_>], &[u32], &[usize]); 8] = [
             (&[], &[], &[]),
             (&[(1, 5, &[])], &[], &[]),
             // Alike: the cheapest, by faults, then by time, then the first.
@@ -92,16 +92,16 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_lost(
-            table in prop::collection::vec((1usize..4, 0u64..50, prop::collection::btree_set(0u64..60, 0..20)), 0..40),
-            free in prop::collection::btree_set(0u64..60, 0..10),
+            table in prop::collection::vec((1usize..4, 0u64..50, prop::collection::btree_set(0u32..60, 0..20)), 0..40),
+            free in prop::collection::btree_set(0u32..60, 0..10),
         ) {
             let all: Vec<Candidate> = table
                 .iter()
                 .map(|(f, ms, slots)| Candidate { cost: (*f, *ms), slots: slots.iter().copied().collect() })
                 .collect();
-            let free: Vec<u64> = free.into_iter().collect();
+            let free: Vec<u32> = free.into_iter().collect();
             let kept = cover(&all, &free);
-            let union = |of: &mut dyn Iterator<Item = usize>| -> BTreeSet<u64> {
+            let union = |of: &mut dyn Iterator<Item = usize>| -> BTreeSet<u32> {
                 of.flat_map(|i| all[i].slots.clone()).chain(free.clone()).collect()
             };
             prop_assert_eq!(union(&mut kept.iter().copied()), union(&mut (0..all.len())));
@@ -109,7 +109,7 @@ mod tests {
             // Nobody is kept for nothing: each was the cheapest of a slot.
             for k in &kept {
                 let own = all[*k].slots.iter().filter(|s| !free.contains(s));
-                let cheapest = |s: &u64| {
+                let cheapest = |s: &u32| {
                     let mut others = all.iter().filter(|c| c.slots.contains(s));
                     others.all(|c| c.cost >= all[*k].cost)
                 };

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use warren_model::{ClusterShape, FaultSequence, GroupShape, NodeName};
 
-/// Where the slots of the second map begin among those of both.
-const STATES: u64 = 1 << 32;
+/// Where the slots of the second map begin among those of both: no map has so many. In 32 bits, as the runs of a week have some 10^8.
+const STATES: u32 = 1 << 31;
 
 /// A kept run with faults.
 struct Entry {
@@ -38,7 +38,7 @@ struct Kept {
     entries: Vec<Entry>,
     candidates: Vec<Candidate>,
     /// Slots of runs without faults: whoever uses the seeds makes such runs, too.
-    free: BTreeSet<u64>,
+    free: BTreeSet<u32>,
 }
 
 /// Of trouble with the campaign that is read, and with what is written.
@@ -63,10 +63,10 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
             args.out.display()
         )));
     }
-    let kept = read(&args.campaign)?;
-    let free: Vec<u64> = kept.free.iter().copied().collect();
+    let mut kept = read(&args.campaign)?;
+    let free: Vec<u32> = kept.free.iter().copied().collect();
     let twins: Vec<Option<&Twin>> = kept.entries.iter().map(|e| e.twin.as_ref()).collect();
-    let (merged, stand_for) = merged(&kept.candidates, &twins);
+    let (merged, stand_for) = merged(std::mem::take(&mut kept.candidates), &twins);
     let mut chosen: Vec<usize> = cover(&merged, &free)
         .iter()
         .map(|i| stand_for[*i])
@@ -88,28 +88,28 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
         let path = args.out.join(&entry.name);
         write_whole(&path, entry.sequence.to_text().as_bytes()).map_err(|e| WRITTEN.of(e))?;
     }
-    print!("{}", summary(&kept, merged.len(), &chosen, &args.out));
+    print!("{}", summary(&kept, &merged, &chosen, &args.out));
     Ok(Exit::End)
 }
 
 /// The candidates with those of one symmetry made one, at the place of the first: the slots of all, and the cost of the cheapest, whose index
 /// comes beside.
-fn merged<T: Ord + Copy>(all: &[Candidate], twins: &[Option<T>]) -> (Vec<Candidate>, Vec<usize>) {
+fn merged<T: Ord + Copy>(all: Vec<Candidate>, twins: &[Option<T>]) -> (Vec<Candidate>, Vec<usize>) {
     let (mut out, mut stand_for): (Vec<Candidate>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut known: BTreeMap<T, usize> = BTreeMap::new();
-    for (i, candidate) in all.iter().enumerate() {
+    for (i, candidate) in all.into_iter().enumerate() {
         let twin = twins.get(i).copied().flatten();
         match twin.and_then(|t| known.get(&t).copied()) {
             None => {
                 if let Some(t) = twin {
                     known.insert(t, out.len());
                 }
-                out.push(candidate.clone());
+                out.push(candidate);
                 stand_for.push(i);
             }
             Some(at) => {
                 let one = &mut out[at];
-                let slots: BTreeSet<u64> =
+                let slots: BTreeSet<u32> =
                     one.slots.iter().chain(&candidate.slots).copied().collect();
                 one.slots = slots.into_iter().collect();
                 if candidate.cost < one.cost {
@@ -142,13 +142,14 @@ fn groups(nodes: &[NodeName]) -> ClusterShape {
 }
 
 /// What was kept of what.
-fn summary(kept: &Kept, different: usize, chosen: &[usize], out: &Path) -> String {
+fn summary(kept: &Kept, merged: &[Candidate], chosen: &[usize], out: &Path) -> String {
     let all = 0..kept.entries.len();
     let faults = |of: &mut dyn Iterator<Item = usize>| -> usize {
         of.map(|i| kept.entries[i].sequence.faults.len()).sum()
     };
-    let mut slots: BTreeSet<u64> = kept.free.clone();
-    slots.extend(kept.candidates.iter().flat_map(|c| &c.slots));
+    let mut slots: BTreeSet<u32> = kept.free.clone();
+    slots.extend(merged.iter().flat_map(|c| &c.slots));
+    let different = merged.len();
     let states = slots.range(STATES..).count();
     let target = kept.target.as_deref().unwrap_or("TARGET");
     let out = crate::campaign::folder::shell_line(&[out.display().to_string()]);
@@ -217,13 +218,8 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
                 folder.join("queue").display()
             )));
         };
-        let states = shown.states.iter().map(|s| STATES + u64::from(*s));
-        let slots: Vec<u64> = shown
-            .slots
-            .iter()
-            .map(|s| u64::from(*s))
-            .chain(states)
-            .collect();
+        let states = shown.states.iter().map(|s| STATES | *s);
+        let slots: Vec<u32> = shown.slots.iter().copied().chain(states).collect();
         let Some(sequence) = stored.record.matched.filter(|m| !m.faults.is_empty()) else {
             kept.free.extend(slots);
             continue;
@@ -258,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_cheapest_of_twins_stands_for_all() {
-        let of = |faults, ms, slots: &[u64]| Candidate {
+        let of = |faults, ms, slots: &[u32]| Candidate {
             cost: (faults, ms),
             slots: slots.to_vec(),
         };
@@ -269,7 +265,7 @@ mod tests {
             of(1, 6, &[2, 3]),
             of(2, 1, &[5]),
         ];
-        let (one, stand_for) = merged(&all, &[Some(8), None, Some(9), Some(8), None]);
+        let (one, stand_for) = merged(all.to_vec(), &[Some(8), None, Some(9), Some(8), None]);
         assert_eq!(
             one,
             [
@@ -286,7 +282,7 @@ mod tests {
             [3, 1, 4],
             "the third shows nothing that the twins do not"
         );
-        assert_eq!(merged(&all, &[None::<u8>; 5]).0, all);
+        assert_eq!(merged(all.to_vec(), &[None::<u8>; 5]).0, all);
     }
 
     #[test]

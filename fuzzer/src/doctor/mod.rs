@@ -7,7 +7,7 @@ mod traffic;
 
 use crate::cli::args::DoctorArgs;
 use crate::cli::exit::{CliError, Exit};
-use check::{Check, State, memory, setting, text};
+use check::{Check, memory, setting, text};
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::process::Command;
@@ -29,8 +29,8 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     let levels = detect_levels(&exe);
     let mut checks = isolation(&levels);
     let found = cache::dir().and_then(|cache| jdk::all(args.setup.java.as_deref(), &cache));
-    let java = java(&found, args.setup.targets.as_deref());
-    let able = levels.iter().any(|l| l.ok) && java[0].state == State::Ok;
+    let (java, runs) = java(&found, args.setup.targets.as_deref());
+    let able = levels.iter().any(|l| l.ok) && runs;
     checks.extend(java);
     checks.push(maven());
     checks.push(cache_folder());
@@ -111,11 +111,14 @@ fn isolation(levels: &[LevelReport]) -> Vec<Check> {
     checks
 }
 
-/// The JDK that runs most targets and compiles their programs; then the targets that run on another one.
-fn java(found: &Result<Vec<Candidate>, SetupError>, folder: Option<&Path>) -> Vec<Check> {
+/// The JDK that runs most targets and compiles their programs; then the targets that run on another one. And whether any target can run.
+fn java(found: &Result<Vec<Candidate>, SetupError>, folder: Option<&Path>) -> (Vec<Check>, bool) {
     let all = match found {
         Ok(all) => all,
-        Err(e) => return vec![Check::missing("JDK", e.to_string(), "no target can run")],
+        Err(e) => {
+            let check = Check::missing("JDK", e.to_string(), "no target can run");
+            return (vec![check], false);
+        }
     };
     let needs: Vec<(String, JavaRange)> = list_targets(folder)
         .into_iter()
@@ -127,24 +130,33 @@ fn java(found: &Result<Vec<Candidate>, SetupError>, folder: Option<&Path>) -> Ve
     jdks(all, &needs)
 }
 
-fn jdks(all: &[Candidate], needs: &[(String, JavaRange)]) -> Vec<Check> {
+/// The same of what was found. What `fuzz` fetches is missing, and hinders nothing.
+fn jdks(all: &[Candidate], needs: &[(String, JavaRange)]) -> (Vec<Check>, bool) {
+    let usual_need = JavaRange::from(8);
     let shown = |jdk: &Jdk| format!("{} in {}", jdk.full_version, jdk.home.display());
-    let usual = match choose(JavaRange::from(8), all) {
+    let usual = match choose(usual_need, all) {
         Choice::Take { jdk, .. } => jdk,
         Choice::TooOld(jdk) => {
             let follows = "no target runs on it: name another with --java, or leave it out";
-            return vec![Check::missing("JDK", shown(jdk), follows)];
+            return (vec![Check::missing("JDK", shown(jdk), follows)], false);
         }
         Choice::Nothing => {
-            let follows = "install a full JDK 17 or later; `warren jdk get 8` fetches one that can do with old targets";
-            return vec![Check::missing("JDK", "none that fits a target", follows)];
+            let fetched = to_fetch(usual_need, &OFFERED);
+            let follows = match fetched {
+                Some(v) => format!(
+                    "`warren fuzz` fetches Java {v}, and another one for its compiler if that has none; now: warren jdk get {v} 11"
+                ),
+                None => "install a full JDK 17 or later".into(),
+            };
+            let check = Check::missing("JDK", "none that fits a target", follows);
+            return (vec![check], fetched.is_some());
         }
     };
     let mut checks = vec![if all.iter().all(|c| c.jdk.javac.is_none()) {
         Check::missing(
             "JDK",
             format!("{}, without javac", shown(usual)),
-            "targets cannot be compiled: install the full JDK",
+            "`warren fuzz` fetches Java 8 or 11 for its compiler; now: warren jdk get 11",
         )
     } else if usual.feature_version < 17 {
         Check::ok("JDK", shown(usual))
@@ -175,7 +187,7 @@ fn jdks(all: &[Candidate], needs: &[(String, JavaRange)]) -> Vec<Check> {
             }
         }
     }
-    checks
+    (checks, true)
 }
 
 fn maven() -> Check {
@@ -376,11 +388,11 @@ fn free_mib(path: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::check::State;
     use super::*;
 
-    #[test]
-    fn a_target_with_another_jdk_has_a_line_of_its_own() {
-        let jdk = |place, version: u32| Candidate {
+    fn jdk(place: jdk::Place, version: u32) -> Candidate {
+        Candidate {
             place,
             jdk: Jdk {
                 home: format!("/{version}").into(),
@@ -389,11 +401,53 @@ mod tests {
                 java: "/java".into(),
                 javac: Some("/javac".into()),
             },
-        };
+        }
+    }
+
+    /// `fuzz` fetches a JDK, or one with a compiler: that nothing can run would be wrong. What a user names and is too old, nobody mends.
+    #[test]
+    fn what_fuzz_fetches_is_said_and_hinders_nothing() {
+        let mut runtime = jdk(jdk::Place::Path, 17);
+        runtime.jdk.javac = None;
+        let full = jdk(jdk::Place::Path, 17);
+        let old = jdk(jdk::Place::Path, 7);
+        let named = jdk(jdk::Place::Named, 7);
+        let none = "`warren fuzz` fetches Java 17, ";
+        let compiler = "`warren fuzz` fetches Java 8 or 11 for its compiler";
+        let table = [
+            // JDKs, state of the line, what follows begins so, targets can run
+            (vec![], State::Missing, none, true),
+            (vec![old], State::Missing, none, true),
+            (vec![runtime.clone()], State::Missing, compiler, true),
+            (
+                vec![runtime, jdk(jdk::Place::Cache, 8)],
+                State::Ok,
+                "",
+                true,
+            ),
+            (vec![full], State::Ok, "", true),
+            (vec![named], State::Missing, "no target runs on it", false),
+        ];
+        for (all, state, follows, runs) in table {
+            let (checks, can_run) = jdks(&all, &[]);
+            let line = &checks[0];
+            assert_eq!((line.state, can_run), (state, runs), "{all:?}: {line:?}");
+            assert!(line.follows.starts_with(follows), "{all:?}: {line:?}");
+        }
+        let refused = Err(SetupError::BadJdk {
+            home: "/nosuch".into(),
+            why: "it has no bin/java".into(),
+        });
+        let (checks, can_run) = java(&refused, None);
+        assert!(!can_run, "{checks:?}");
+    }
+
+    #[test]
+    fn a_target_with_another_jdk_has_a_line_of_its_own() {
         let need = |name: &str, range| (name.to_owned(), JavaRange::parse(range).unwrap());
         let needs = [need("a", "8.."), need("b", "8..11"), need("c", "21..21")];
         let all = [jdk(jdk::Place::Path, 17), jdk(jdk::Place::Cache, 11)];
-        let checks = jdks(&all, &needs);
+        let (checks, _) = jdks(&all, &needs);
         let lines: Vec<String> = checks
             .iter()
             .map(|c| format!("{:?} {} {} {}", c.state, c.name, c.found, c.follows))
@@ -405,7 +459,6 @@ mod tests {
             lines[2].contains("needs 21: none here") && lines[2].contains("warren jdk get 21"),
             "{lines:?}"
         );
-        assert_eq!(jdks(&[], &needs)[0].state, State::Missing);
     }
 
     #[test]

@@ -157,13 +157,16 @@ where
     snapshot.with(|s| s.ended = true);
     let reason = result?;
     published?;
+    let (findings, known) = session.found.count(|kind| kind != "hang");
+    let (hangs, known_hangs) = session.found.count(|kind| kind == "hang");
     Ok(FuzzEnd {
         reason,
         sequences: session.counts.sequences,
         execs: session.execs(&state),
-        findings: session.bugs(),
-        known: session.found.known.len() as u64,
-        hangs: session.counts.saved_hangs,
+        findings,
+        known,
+        hangs,
+        known_hangs,
         folder: session.folder.root().to_owned(),
         fuzz_time: session.clock.fuzz_time(),
         learning_time: session.learning,

@@ -1,5 +1,6 @@
 //! What `warren fuzz` asks for, how a campaign ends, and what can go wrong. Plain values; filled by the CLI.
 
+use crate::broker::MARK;
 use crate::campaign::Environment;
 use crate::fuzz::{Limits, SharedSnapshot, Starts};
 use crate::known::KnownBugs;
@@ -7,7 +8,7 @@ use crate::search::{Favour, Parts, Without};
 use crate::seeds::SeedFile;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -254,10 +255,12 @@ pub struct FuzzEnd {
     pub sequences: u64,
     /// All runs, learning, retests and confirmations included.
     pub execs: u64,
+    /// Findings that are no hangs.
     pub findings: u64,
-    /// Of findings and hangs, the known bugs.
+    /// How many of these are known bugs.
     pub known: u64,
     pub hangs: u64,
+    pub known_hangs: u64,
     /// The instance folder.
     pub folder: PathBuf,
     /// Fuzzing time, without set-up and learning.
@@ -269,9 +272,7 @@ pub struct FuzzEnd {
 #[derive(Debug, thiserror::Error)]
 pub enum FuzzError {
     /// The CLI exits 2.
-    #[error(
-        "{folder} already holds a campaign ({marker} is there)\n  resume it with `-i -` or WARREN_AUTORESUME=1, choose another folder with -o, or remove it"
-    )]
+    #[error("{}", held(.folder, .marker))]
     HoldsCampaign { folder: PathBuf, marker: String },
     /// The CLI exits 2.
     #[error("{0}")]
@@ -297,6 +298,19 @@ pub enum FuzzError {
     },
     #[error("the fuzzing framework refused: {0}")]
     Framework(#[source] libafl::Error),
+}
+
+/// Whose the campaign of a folder is, and the way out. A mirror can be neither resumed nor removed for good: its broker makes it again.
+fn held(folder: &Path, marker: &str) -> String {
+    let folder = folder.display();
+    match marker {
+        MARK => format!(
+            "{folder} is the mirror of an instance on another machine: choose another name with -S"
+        ),
+        _ => format!(
+            "{folder} already holds a campaign ({marker} is there)\n  resume it with `-i -` or WARREN_AUTORESUME=1, choose another folder with -o, or remove it"
+        ),
+    }
 }
 
 impl From<libafl::Error> for FuzzError {

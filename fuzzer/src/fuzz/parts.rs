@@ -21,6 +21,21 @@ pub struct Found {
     pub standing: BTreeSet<String>,
 }
 
+impl Found {
+    /// Those that stand or are open: one that fell is none any more, and may be found anew.
+    pub fn that_stand(&self) -> impl Iterator<Item = &KeptFinding> {
+        self.findings.iter().filter(|f| !f.fell)
+    }
+
+    /// How many of a kind stand, and how many of these are known bugs.
+    #[must_use]
+    pub fn count(&self, kind: fn(&str) -> bool) -> (u64, u64) {
+        let of_kind = || self.that_stand().filter(|f| kind(&f.kind));
+        let known = of_kind().filter(|f| self.known.contains_key(&f.number));
+        (of_kind().count() as u64, known.count() as u64)
+    }
+}
+
 /// What the search has been over, and what of the fault-free runs it draws from: of the stage and of what makes its jobs.
 #[derive(Default)]
 pub struct Explored {

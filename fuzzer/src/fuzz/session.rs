@@ -333,11 +333,7 @@ impl Session {
     /// Findings that are no hangs.
     #[must_use]
     pub fn bugs(&self) -> u64 {
-        self.found
-            .findings
-            .iter()
-            .filter(|f| f.kind != "hang")
-            .count() as u64
+        self.found.count(|kind| kind != "hang").0
     }
 
     /// Everything fuzzer_stats and plot_data tell.
@@ -411,7 +407,7 @@ impl Session {
             others: self.instances.others.len() as u64,
             others_tested: self.instances.others.values().map(|o| o.tested).sum(),
             phase_means_ms: c.phase_means(),
-            findings: self.found.findings.clone(),
+            findings: self.found.that_stand().cloned().collect(),
             known: self.found.known.clone(),
             parts: self.options.parts().to_string(),
             swarm: (self.swarm.as_ref()).map_or_else(|| "no".into(), Swarm::to_string),
@@ -501,7 +497,7 @@ impl Session {
             s.imported = c.imported;
             s.others = self.instances.sharing.len() as u64;
             s.known.clone_from(&self.found.known);
-            s.kept_findings.clone_from(&self.found.findings);
+            s.kept_findings = self.found.that_stand().cloned().collect();
             s.failing_runs = c.failing;
             s.hangs = c.saved_hangs;
             s.unknowns = c.unknowns;

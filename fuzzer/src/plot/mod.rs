@@ -11,7 +11,7 @@ use crate::campaign::stats::unix_now;
 use crate::cli::args::PlotArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::fuzz::WayOut;
-use crate::whatsup::instance::Instance;
+use crate::whatsup::instance::{Instance, Stats};
 use chart::{Across, Chart, Line};
 use data::Series;
 use page::Row;
@@ -160,11 +160,51 @@ fn row(instance: &Instance, series: &Series) -> Row {
             ("slots", last("edges_found")),
             ("stability", text("stability")),
         ],
-        findings: stats.map_or_else(Vec::new, |s| {
-            s.findings()
-                .into_iter()
-                .map(|(n, w)| (n.to_owned(), w.to_owned()))
-                .collect()
-        }),
+        findings: stats.map_or_else(Vec::new, findings),
+    }
+}
+
+/// The findings as the page tells them: (number, what).
+fn findings(stats: &Stats) -> Vec<(String, String)> {
+    let told = |(number, what): (&str, &str)| {
+        let known = stats.known(number).map(|k| format!(", known: {k}"));
+        let what = rated(what) + &known.unwrap_or_default();
+        (number.to_owned(), what)
+    };
+    stats.findings().into_iter().map(told).collect()
+}
+
+/// `signature kind checker k/n`; a hang has no replays, and its 1/1 is of none.
+fn rated(what: &str) -> String {
+    let hang = what.split(' ').nth(1) == Some("hang");
+    match what.rsplit_once(' ') {
+        Some((found, _)) if hang => format!("{found}, over its limit twice"),
+        _ => what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_bug_and_a_hang_are_told_as_what_they_are() {
+        let text = "start_time : 1\nlast_update : 1\nfuzzer_pid : 7\nexecs_done : 1\n\
+                    finding_000000 : aa safety replicas 2/3\n\
+                    finding_000001 : bb liveness serve 0/0\nknown_000001 : SIM-1 (a title)\n\
+                    finding_000002 : cc hang hang 1/1\n\
+                    finding_000003 : dd hang hang 1/1\nknown_000003 : SIM-2\n";
+        let found = findings(&Stats::parse(text).unwrap());
+        let told: Vec<&str> = found.iter().map(|(_, what)| what.as_str()).collect();
+        assert_eq!(
+            told,
+            [
+                "aa safety replicas 2/3",
+                "bb liveness serve 0/0, known: SIM-1 (a title)",
+                "cc hang hang, over its limit twice",
+                "dd hang hang, over its limit twice, known: SIM-2",
+            ]
+        );
+        assert_eq!(found[3].0, "000003");
     }
 }

@@ -4,11 +4,21 @@
 use super::read::Finding;
 use super::text::shortened;
 use crate::campaign::folder::{DURABLE, shell_line};
+use crate::ui::clip;
 use std::fmt::Write;
 use std::path::Path;
+use warren_model::FaultSequence;
 
-/// Characters of a section; an issue on the usual hosts ends at 65,536.
+/// Characters of an issue on the usual hosts.
+const ISSUE: usize = 65_536;
+/// Characters of a section whose end may be missing.
 const SECTION: usize = 14_000;
+/// Characters of a value in the head.
+const LINE: usize = 400;
+/// Characters of a fault where all of them are too long.
+const FAULT: usize = 300;
+/// The end of a section that is not whole.
+const CUT: &str = "\n... cut here; the rest is in the finding's folder";
 
 /// The flag of a dictionary of one's own.
 const DICTIONARY: &str = "-x";
@@ -16,19 +26,62 @@ const DICTIONARY: &str = "-x";
 /// The report.
 #[must_use]
 pub fn markdown(f: &Finding) -> String {
+    let head = head(f);
+    // First of all what runs it again: a part of that is of no use.
+    let again = reproduce(f, ISSUE.saturating_sub(length(&head)));
+    let mut room = Room {
+        left: ISSUE.saturating_sub(length(&head) + length(&again)),
+        sections: 5,
+    };
+    let faults = room.take(|most| faults(f, most));
+    let observed = |block: &str| format!("\n### What was observed\n{block}");
+    let observed = room.take(|most| section(observed, &f.failures_text(), most));
+    let timeline = |block: &str| format!("\n### Timeline\n{block}");
+    let rows = shortened(&f.timeline).join("\n");
+    let timeline = room.take(|most| section(timeline, &rows, most));
+    let around = |block: &str| folded("Logs of the nodes around the faults", block);
+    let around = room.take(|most| section(around, &f.around, most));
+    let patterns = room.take(|most| patterns(f, most));
+    [head, faults, observed, timeline, around, again, patterns].concat()
+}
+
+/// What is left for the sections, which share it: what one does not need is the next ones'.
+struct Room {
+    left: usize,
+    sections: usize,
+}
+
+impl Room {
+    fn take(&mut self, section: impl FnOnce(usize) -> String) -> String {
+        let text = section(self.left / self.sections.max(1));
+        self.sections = self.sections.saturating_sub(1);
+        self.left = self.left.saturating_sub(length(&text));
+        text
+    }
+}
+
+/// Characters, as issues are measured.
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Title, what failed, and with what it was found. Each value is cut, so that there is room for the rest.
+fn head(f: &Finding) -> String {
+    let plain = |text: &str| escaped(&clip(text, LINE));
+    let cell = |text: &str| cell(&clip(text, LINE));
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = writeln!(out, "## {}\n", escaped(&f.title()));
+    let _ = writeln!(out, "## {}\n", plain(&f.title()));
     match &f.sheet {
         Some(s) => {
             let found = &s.found;
             let _ = writeln!(
                 out,
                 "{} under {} injected fault{}. Confirmed: {}.\n",
-                escaped(&first_evidence(f)),
+                plain(&first_evidence(f)),
                 s.faults.len(),
                 if s.faults.len() == 1 { "" } else { "s" },
-                escaped(&found.confirmed),
+                plain(&found.confirmed),
             );
             out.push_str("| | |\n|---|---|\n");
             let flags = |k: &&str| *k != "flags";
@@ -42,56 +95,93 @@ pub fn markdown(f: &Finding) -> String {
             if let Some(alike) = found.alike_text() {
                 let _ = writeln!(out, "| fails also as | {} |", cell(&alike));
             }
-            if !s.faults.is_empty() {
-                out.push_str("\n### Faults, in order\n\n");
-                for (i, fault) in s.faults.iter().enumerate() {
-                    let _ = writeln!(out, "{}. {}", i + 1, code(fault));
-                }
-            }
         }
         None => {
             for key in ["confirmed", "faults"] {
                 if let Some(value) = f.told(key) {
-                    let _ = writeln!(out, "{key}: {}  ", escaped(value));
+                    let _ = writeln!(out, "{key}: {}  ", plain(value));
                 }
             }
         }
     }
-    fenced(&mut out, "What was observed", "text", &f.failures_text());
-    fenced(
-        &mut out,
-        "Timeline",
-        "text",
-        &shortened(&f.timeline).join("\n"),
-    );
-    folded(&mut out, "Logs of the nodes around the faults", &f.around);
-    out.push_str("\n### Reproduce\n\n");
-    let (name, sequence) = &f.sequence;
-    let _ = writeln!(
-        out,
-        "Save this as {} and run the command below it, with Warren{}:",
-        code(name),
-        f.sheet
-            .as_ref()
-            .map_or_else(String::new, |s| format!(" {}", s.found.environment.warren))
-    );
-    fence(&mut out, "toml", sequence);
-    fence(&mut out, "sh", &command(f, name));
-    if let Some(dictionary) = dictionary(f) {
-        let _ = writeln!(
-            out,
-            "\n{} is a dictionary of one's own: attach it, the command needs it.",
-            code(&dictionary)
-        );
-    }
-    if !f.patterns.is_empty() {
-        folded(
-            &mut out,
-            "The same as patterns, for other versions and builds",
-            &f.patterns,
-        );
-    }
     out
+}
+
+/// The faults as a list; where they are too long, the front of each, and then the first ones.
+fn faults(f: &Finding, most: usize) -> String {
+    const TITLE: &str = "\n### Faults, in order\n\n";
+    let all = f.sheet.as_ref().map_or(&[][..], |s| &s.faults[..]);
+    let room = most.min(SECTION).saturating_sub(length(TITLE));
+    let items = |width: usize| -> Vec<String> {
+        let numbered = all.iter().enumerate();
+        numbered
+            .map(|(i, fault)| format!("{}. {}\n", i + 1, code(&clip(fault, width))))
+            .collect()
+    };
+    let too_long = |text: &[String]| text.iter().map(|t| length(t)).sum::<usize>() > room;
+    let mut list = items(usize::MAX);
+    if too_long(&list) {
+        list = items(FAULT);
+    }
+    if too_long(&list) {
+        let rest = |listed: usize| format!("\n... and {} more\n", all.len() - listed);
+        let mut used = length(&rest(0));
+        let mut fits = |item: &&String| {
+            used += length(item);
+            used <= room
+        };
+        let listed = list.iter().take_while(&mut fits).count();
+        list.truncate(listed);
+        if listed > 0 {
+            list.push(rest(listed));
+        }
+    }
+    if list.is_empty() {
+        return String::new();
+    }
+    TITLE.to_owned() + &list.concat()
+}
+
+/// The sequence and the command, both whole.
+fn reproduce(f: &Finding, room: usize) -> String {
+    let (name, sequence) = &f.sequence;
+    let warren = f.sheet.as_ref().map_or_else(String::new, |s| {
+        format!(" {}", clip(&s.found.environment.warren, LINE))
+    });
+    let saved = format!(
+        "\n### Reproduce\n\nSave this as {} and run the command below it, with Warren{warren}:\n",
+        code(name)
+    );
+    let own = dictionary(f).map_or_else(String::new, |dictionary| {
+        format!(
+            "\n{} is a dictionary of one's own: attach it, the command needs it.\n",
+            code(&dictionary)
+        )
+    });
+    let left = room.saturating_sub(length(&saved) + length(&own));
+    let command = whole(
+        str::to_owned,
+        "sh",
+        &command(f, name),
+        left / 2,
+        "reproduce.sh",
+    );
+    let left = left.saturating_sub(length(&command));
+    let sequence = whole(str::to_owned, "toml", &bare(sequence), left, name);
+    saved + &sequence + &command + &own
+}
+
+fn patterns(f: &Finding, most: usize) -> String {
+    if f.patterns.trim().is_empty() {
+        return String::new();
+    }
+    let wrap = |block: &str| folded("The same as patterns, for other versions and builds", block);
+    whole(wrap, "text", &bare(&f.patterns), most, "patterns.toml")
+}
+
+/// A sequence without comments: those are the faults' call stacks, which stand in the list of them. What is none stays as it is.
+fn bare(text: &str) -> String {
+    FaultSequence::from_text(text).map_or_else(|_| text.to_owned(), |s| s.to_text())
 }
 
 /// The replay command without what is this machine's; a dictionary by its name alone.
@@ -138,51 +228,68 @@ fn first_evidence(f: &Finding) -> String {
         .map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
 }
 
-fn fenced(out: &mut String, title: &str, language: &str, body: &str) {
-    if body.trim().is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "\n### {title}");
-    fence(out, language, body);
+/// A block that a click opens.
+fn folded(title: &str, block: &str) -> String {
+    format!("\n<details><summary>{title}</summary>\n{block}\n</details>\n")
 }
 
-fn folded(out: &mut String, title: &str, body: &str) {
+/// A section whose end may be missing.
+fn section(wrap: impl Fn(&str) -> String, body: &str, most: usize) -> String {
     if body.trim().is_empty() {
-        return;
+        return String::new();
     }
-    let _ = writeln!(out, "\n<details><summary>{title}</summary>");
-    fence(out, "text", body);
-    out.push_str("\n</details>\n");
+    let room = most.min(SECTION).saturating_sub(length(&wrap("")));
+    let block = fence("text", body, room);
+    if block.is_empty() {
+        return block;
+    }
+    wrap(&block)
 }
 
-/// A block that its content cannot end, and no longer than a section.
-fn fence(out: &mut String, language: &str, body: &str) {
+/// A block that is of no use without its end: where it is too long, a line says from which file it can be had.
+fn whole(
+    wrap: impl Fn(&str) -> String,
+    language: &str,
+    body: &str,
+    most: usize,
+    file: &str,
+) -> String {
+    let block = wrap(&fence(language, body, usize::MAX));
+    let instead = format!(
+        "\n{} of the finding's folder is too long to stand here: attach it.\n",
+        code(file)
+    );
+    let fits = |text: &String| length(text) <= most;
+    [block, instead].into_iter().find(fits).unwrap_or_default()
+}
+
+/// A block that its content cannot end, of so many characters at most; nothing where no line of it has room.
+fn fence(language: &str, body: &str, most: usize) -> String {
     let clean: String = body
         .chars()
         .filter(|c| !c.is_control() || *c == '\n' || *c == '\t')
         .collect();
-    let (kept, more) = match clean.char_indices().nth(SECTION) {
-        None => (clean.as_str(), ""),
-        // At the end of a line where there is one.
-        Some((at, _)) => {
-            let end = clean[..at].rfind('\n').unwrap_or(at);
-            (
-                &clean[..end],
-                "\n... cut here; the rest is in the finding's folder",
-            )
-        }
-    };
-    let longest = kept
+    let clean = clean.trim_end();
+    let longest = clean
         .split(|c| c != '`')
         .map(str::len)
         .max()
         .unwrap_or_default();
     let ticks = "`".repeat(longest.max(2) + 1);
-    let _ = writeln!(
-        out,
-        "\n{ticks}{language}\n{}{more}\n{ticks}",
-        kept.trim_end()
-    );
+    let block = |kept: &str| format!("\n{ticks}{language}\n{kept}\n{ticks}\n");
+    let all = block(clean);
+    if length(&all) <= most {
+        return all;
+    }
+    let room = most.saturating_sub(length(&block(CUT)));
+    let cut = clean.char_indices().nth(room);
+    let at = cut.map_or(clean.len(), |(at, _)| at);
+    if at == 0 {
+        return String::new();
+    }
+    // At the end of a line where there is one.
+    let end = clean[..at].rfind('\n').unwrap_or(at);
+    block(&format!("{}{CUT}", clean[..end].trim_end()))
 }
 
 /// One line as code: nothing in it is markup or a mention.
@@ -227,8 +334,9 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::campaign::finding::patterns::commented;
     use crate::campaign::finding::{Environment, FindingText, Sheet};
-    use warren_model::Judgement;
+    use warren_model::{At, Fault, Judgement, Who};
 
     fn finding() -> Finding {
         Finding {
@@ -297,6 +405,76 @@ mod tests {
         assert!(text.contains("| target | `a\\|b` |"), "{text}");
         assert!(text.contains("1. `` crash @executing at `x` ``"), "{text}");
         assert!(text.contains("cut here"));
+    }
+
+    /// A finding with so many faults, each told with a stack of that many characters.
+    fn long(faults: usize, stack: usize) -> (Finding, FaultSequence) {
+        let reboot = || Fault::Reboot {
+            who: Who::Node("c1".into()),
+        };
+        let sequence = (0..faults).fold(FaultSequence::empty("canary"), |s, _| {
+            s.with(At::Joined("c1".into()), reboot())
+        });
+        let about: Vec<String> = (0..faults)
+            .map(|i| format!("reboot c1: told {i}: {}", "s".repeat(stack)))
+            .collect();
+        let mut f = finding();
+        f.sequence.1 = commented(&sequence, &about);
+        f.patterns = f.sequence.1.clone();
+        f.evidence = format!("head\n\n{}", "what was seen\n".repeat(9_000));
+        f.timeline = vec!["1.0 | 2.0 | ** fault".repeat(100); 500];
+        if let Some(s) = &mut f.sheet {
+            s.faults = about;
+            s.found.confirmed = "c".repeat(70_000);
+            s.found.alike = vec!["`".repeat(70_000)];
+        }
+        (f, sequence)
+    }
+
+    /// The content of the block of TOML, none where there is no such block.
+    fn saved(text: &str) -> Option<&str> {
+        let block = text.split_once("\n```toml\n")?.1;
+        Some(block.split_once("\n```\n")?.0)
+    }
+
+    #[test]
+    fn the_sequence_is_whole_and_bare_however_long() {
+        for (faults, stack) in [(1, 20_000), (60, 2_000), (400, 100)] {
+            let (f, sequence) = long(faults, stack);
+            let text = markdown(&f);
+            let block = saved(&text).unwrap_or_else(|| panic!("{faults}: no sequence in\n{text}"));
+            assert!(!block.contains('#'), "{faults}: comments in\n{block}");
+            match FaultSequence::from_text(block) {
+                Ok(read) => assert_eq!(read, sequence, "{faults} faults"),
+                Err(e) => panic!("{faults} faults: {e}"),
+            }
+            for part in ["### What was observed", "### Timeline", "warren replay "] {
+                assert!(text.contains(part), "{faults} faults: no `{part}`");
+            }
+        }
+    }
+
+    #[test]
+    fn an_issue_holds_it_whatever_is_in_it() {
+        // Faults, characters of each one's stack; whether all are listed, whether the sequence is there.
+        let table = [
+            (1, 20_000, true, true),
+            (30, 2_000, true, true),
+            (300, 300, false, true),
+            (1_000, 10, false, false),
+        ];
+        for (faults, stack, listed, there) in table {
+            let (f, _) = long(faults, stack);
+            let text = markdown(&f);
+            assert!(length(&text) <= ISSUE, "{faults}: {}", length(&text));
+            assert!(text.contains("\n1. `reboot c1: told 0: s"), "{faults}");
+            let last = format!("\n{faults}. `reboot c1: told {}: s", faults - 1);
+            assert_eq!(text.contains(&last), listed, "{faults}: the last fault");
+            assert_eq!(text.contains(" more\n"), !listed, "{faults}: the rest");
+            assert_eq!(saved(&text).is_some(), there, "{faults}: the sequence");
+            let attached = "`matched.toml` of the finding's folder is too long";
+            assert_eq!(text.contains(attached), !there, "{faults}");
+        }
     }
 
     #[test]

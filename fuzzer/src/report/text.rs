@@ -70,11 +70,9 @@ pub fn text(f: &Finding) -> String {
         "timeline (all of it, with the points around the faults: timeline.txt)",
         &shortened(&f.timeline).join("\n"),
     );
-    section(&mut out, "reproduce", &reproduce(f).join("\n"));
-    let minimise = f.sheet.as_ref().map(|s| s.found.minimise.as_str());
-    if let Some(command) = minimise.filter(|c| !c.is_empty()) {
-        section(&mut out, "minimise", command);
-    }
+    commands(&mut out, "reproduce", &reproduce(f));
+    let minimise = f.sheet.iter().map(|s| s.found.minimise.clone());
+    commands(&mut out, "minimise", &minimise.collect::<Vec<_>>());
     section(
         &mut out,
         &format!("files in {}", f.folder.display()),
@@ -93,6 +91,17 @@ fn section(out: &mut String, title: &str, body: &str) {
             .strip_prefix("    ")
             .map_or_else(|| line.to_owned(), |l| format!("  {l}"));
         let _ = writeln!(out, "{}", format!("  {}", clip(&line)).trim_end());
+    }
+}
+
+/// Commands are there to be copied: whole, however long.
+fn commands(out: &mut String, title: &str, lines: &[String]) {
+    let mut lines = lines.iter().filter(|l| !l.trim().is_empty()).peekable();
+    if lines.peek().is_some() {
+        let _ = writeln!(out, "\n{title}");
+    }
+    for line in lines {
+        let _ = writeln!(out, "  {}", crate::ui::one_line(line));
     }
 }
 
@@ -129,6 +138,46 @@ fn reproduce(f: &Finding) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::campaign::finding::{FindingText, Sheet};
+    use warren_model::{Judgement, PhaseTimes};
+
+    /// Half a command is another command.
+    #[test]
+    fn commands_are_whole_however_long() {
+        let command = |verb: &str| format!("warren {verb} /{}", "x".repeat(300));
+        let (replay, tmin) = (command("replay"), command("tmin"));
+        let of_today = Finding {
+            sheet: Some(Sheet {
+                version: 1,
+                found: FindingText {
+                    reproduce: replay.clone(),
+                    minimise: tmin.clone(),
+                    ..FindingText::default()
+                },
+                faults: vec![],
+                asked: 0,
+                not_injected: None,
+                judgement: Judgement::default(),
+                warnings: vec![],
+                times_ms: PhaseTimes::default(),
+            }),
+            ..Finding::default()
+        };
+        let of_the_first_form = Finding {
+            evidence: format!("finding 000003\nreproduce: {replay}\n\nx [y]\n"),
+            ..Finding::default()
+        };
+        for (what, f, wanted) in [
+            ("today's", of_today, vec![&replay, &tmin]),
+            ("the first form's", of_the_first_form, vec![&replay]),
+        ] {
+            let text = text(&f);
+            for command in wanted {
+                let line = format!("\n  {command}\n");
+                assert!(text.contains(&line), "{what}: no `{command}` in\n{text}");
+            }
+        }
+    }
 
     #[test]
     fn a_long_timeline_loses_its_middle() {

@@ -11,6 +11,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
+/// The kind of a run over its limit.
+const HANG: &str = "hang";
+
 /// Draws the page.
 pub fn draw(
     frame: &mut Frame<'_>,
@@ -101,9 +104,12 @@ fn row(f: &KeptFinding, chosen: bool, width: usize, p: Palette) -> Line<'static>
     Line::styled(clip(&text, width), style)
 }
 
-/// `shown 2 of 3`; a safety failure stands before it is replayed, another one where its replays were cut short.
+/// `shown 2 of 3`; a safety failure stands before it is replayed, another one where its replays were cut short. A hang has no replays, whatever its
+/// `k` and `n` are.
 fn rate(f: &KeptFinding) -> String {
-    if f.n == 0 {
+    if f.kind == HANG {
+        "hung twice".to_owned()
+    } else if f.n == 0 {
         "not replayed".to_owned()
     } else {
         format!("shown {} of {}", f.k, f.n)
@@ -157,7 +163,9 @@ fn told(
 }
 
 fn k_of_n(s: &Snapshot, f: &KeptFinding) -> String {
-    if f.n == 0 && s.known.contains_key(&f.number) {
+    if f.kind == HANG {
+        "not replayed: over its limit twice".to_owned()
+    } else if f.n == 0 && s.known.contains_key(&f.number) {
         "not replayed: a known bug".to_owned()
     } else if f.n == 0 && f.kind == "safety" {
         "not replayed: stands by its evidence".to_owned()
@@ -180,4 +188,79 @@ fn folded(before: Span<'static>, text: &str, style: Style, width: usize) -> Vec<
         Line::from(vec![before, Span::styled(piece, style)])
     };
     pieces.into_iter().enumerate().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::samples::busy;
+    use std::time::Instant;
+
+    #[test]
+    fn each_kind_is_told_by_what_was_made_of_it() {
+        let mut s = busy(Instant::now());
+        s.known.insert(1, "X-1".into());
+        // Number, kind, k, n, in the list, below it.
+        let table = [
+            (
+                0,
+                "safety",
+                2,
+                3,
+                "shown 2 of 3",
+                "showed again in 2 of 3 replays",
+            ),
+            (
+                0,
+                "safety",
+                0,
+                0,
+                "not replayed",
+                "not replayed: stands by its evidence",
+            ),
+            (
+                0,
+                "liveness",
+                0,
+                0,
+                "not replayed",
+                "not confirmed: its replays were cut short",
+            ),
+            (
+                1,
+                "liveness",
+                0,
+                0,
+                "not replayed",
+                "not replayed: a known bug",
+            ),
+            (
+                0,
+                "hang",
+                1,
+                1,
+                "hung twice",
+                "not replayed: over its limit twice",
+            ),
+            (
+                1,
+                "hang",
+                1,
+                1,
+                "hung twice",
+                "not replayed: over its limit twice",
+            ),
+        ];
+        for (number, kind, k, n, listed, below) in table {
+            let f = KeptFinding {
+                number,
+                kind: kind.into(),
+                k,
+                n,
+                ..s.kept_findings[0].clone()
+            };
+            assert_eq!(rate(&f), listed, "{f:?}");
+            assert_eq!(k_of_n(&s, &f), below, "{f:?}");
+        }
+    }
 }

@@ -24,6 +24,8 @@ pub enum Life {
     Ended,
     /// The process of this number lives and has not fuzzed yet.
     Learning(u64),
+    /// The process of this number goes on with the campaign, and has not fuzzed yet: the figures are of the one before it.
+    Resuming(u64),
     /// It has not fuzzed, and no process is at it.
     NotBegun,
 }
@@ -159,8 +161,12 @@ fn life(proc: &Path, folder: &Path, stats: Option<&Result<Stats, String>>, now: 
         Some(Err(_)) => return Life::Dead,
         Some(Ok(s)) => s,
     };
+    let pid = s.number("fuzzer_pid");
     // A campaign gone on with has figures of the process before, until its own first run ends.
-    let lives = at_work.is_some() || lives(proc, s.number("fuzzer_pid"), s.text("command_line"));
+    if let Some(new) = at_work.filter(|new| *new != pid) {
+        return Life::Resuming(new);
+    }
+    let lives = at_work.is_some() || lives(proc, pid, s.text("command_line"));
     let age = now.saturating_sub(s.number("last_update"));
     match (lives, s.text("ended")) {
         (true, _) if age > SILENT_S => Life::Silent(age),
@@ -258,8 +264,10 @@ mod tests {
             ("", stats(7, 500, "no"), 100, Life::Alive),
             ("8\n", stats(8, 100, "no"), 101, Life::Dead),
             ("8\n", stats(8, 100, "runs"), 101, Life::Ended),
-            // Gone on with: another process has it now.
-            ("7\n", stats(8, 100, "runs"), 101, Life::Alive),
+            ("7\n", stats(7, 100, "no"), 101, Life::Alive),
+            // Gone on with: another process has it now, whatever became of the one before and however long ago.
+            ("7\n", stats(8, 100, "runs"), 101, Life::Resuming(7)),
+            ("7\n", stats(8, 100, "no"), 300_000, Life::Resuming(7)),
             ("7\n", None, 100, Life::Learning(7)),
             ("8\n", None, 100, Life::NotBegun),
             ("", None, 100, Life::NotBegun),

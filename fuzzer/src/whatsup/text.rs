@@ -10,6 +10,7 @@ struct Sums {
     alive: u64,
     silent: u64,
     learning: u64,
+    resuming: u64,
     ended: u64,
     dead: u64,
     not_begun: u64,
@@ -22,10 +23,8 @@ struct Sums {
     favoured: u64,
     crashes: u64,
     hangs: u64,
-    /// Signatures: two instances may have found the same one at the same time.
-    findings: BTreeSet<String>,
-    /// Signatures that somewhere are a known bug.
-    known: BTreeSet<String>,
+    /// Signature, and the known bug that it is: two instances may have found the same one at the same time, and two bugs may have one signature.
+    findings: BTreeSet<(String, Option<String>)>,
     last_find: u64,
     coverage: f64,
 }
@@ -63,13 +62,16 @@ fn individual(i: &Instance, now: u64) -> String {
         Some(Err(e)) => return format!(">>> {} <<<\n\n  cannot be read: {e}\n", i.name),
         Some(Ok(s)) => s,
     };
+    let pid = match i.life {
+        Life::Resuming(pid) => pid,
+        _ => stats.number("fuzzer_pid"),
+    };
     let mut out = format!(
-        ">>> {}{} ({}, {}) pid {} <<<\n\n",
+        ">>> {}{} ({}, {}) pid {pid} <<<\n\n",
         i.name,
         if i.main { " [main]" } else { "" },
         stats.text("afl_banner"),
         duration(stats.number("run_time")),
-        stats.number("fuzzer_pid"),
     );
     let mut row = |key: &str, value: String| {
         // Writing to a String cannot fail.
@@ -83,6 +85,9 @@ fn individual(i: &Instance, now: u64) -> String {
                 "alive, but silent for {}: a long run, a stopped process or a full disk",
                 duration(s)
             ),
+            Life::Resuming(pid) => {
+                format!("resuming, pid {pid}: the figures are of the process before it")
+            }
             Life::Dead => format!(
                 "dead or on another machine; last word {} ago",
                 duration(now.saturating_sub(stats.number("last_update")))
@@ -205,6 +210,7 @@ impl Sums {
         match i.life {
             Life::Alive => self.alive += 1,
             Life::Silent(_) => self.silent += 1,
+            Life::Resuming(_) => self.resuming += 1,
             Life::Ended => self.ended += 1,
             Life::Dead | Life::Learning(_) | Life::NotBegun => self.dead += 1,
         }
@@ -220,11 +226,8 @@ impl Sums {
         self.hangs += s.number("saved_hangs");
         for (number, what) in s.findings() {
             let signature = what.split(' ').next().unwrap_or(what);
-            let of = match s.known(number) {
-                Some(_) => &mut self.known,
-                None => &mut self.findings,
-            };
-            of.insert(signature.to_owned());
+            let known = s.known(number).map(str::to_owned);
+            self.findings.insert((signature.to_owned(), known));
         }
         self.last_find = self.last_find.max(s.number("last_find"));
         self.coverage = self.coverage.max(s.decimal("bitmap_cvg"));
@@ -237,11 +240,12 @@ impl Sums {
         };
         row(
             "Instances alive",
-            (self.alive + self.silent + self.learning).to_string(),
+            (self.alive + self.silent + self.learning + self.resuming).to_string(),
         );
         for (key, n) in [
             ("of these silent", self.silent),
             ("of these learning", self.learning),
+            ("of these resuming", self.resuming),
             ("Ended", self.ended),
             ("Dead or remote", self.dead),
             ("Without figures", self.not_begun),
@@ -269,8 +273,8 @@ impl Sums {
             "Findings",
             format!(
                 "{}{} (crashes saved {}, hangs {})",
-                self.findings.union(&self.known).count(),
-                of_them_known(self.known.difference(&self.findings).count()),
+                self.findings.len(),
+                of_them_known(self.findings.iter().filter(|f| f.1.is_some()).count()),
                 self.crashes,
                 self.hangs
             ),
@@ -334,6 +338,7 @@ mod tests {
             instance("e", Life::Dead, Some("x")),
             instance("f", Life::Learning(8), None),
             instance("g", Life::Ended, Some(&format!("{stats}ended : runs\n"))),
+            instance("h", Life::Resuming(9), Some(stats)),
         ];
         let long = text(&all, false, 1000);
         for part in [
@@ -344,6 +349,8 @@ mod tests {
             ">>> d <<<\n\n  no figures: it ended before",
             ">>> f <<<\n\n  alive, pid 8: it is learning",
             "state           : ended (runs) 10 sec ago\n",
+            ">>> h (canary, 1 min, 12 sec) pid 9 <<<",
+            "state           : resuming, pid 9: the figures are of the process before it\n",
             "cannot be read: line 1",
             "speed           : 1000 runs an hour",
             "last find       : 20 sec ago",
@@ -357,18 +364,49 @@ mod tests {
         let short = text(&all, true, 1000);
         assert!(long.ends_with(&short) && short.starts_with("Summary\n"));
         for part in [
-            "Instances alive : 3\n",
+            "Instances alive : 4\n",
             "of these silent : 1\n",
             "of these learning : 1\n",
+            "of these resuming : 1\n",
             "Ended : 1\n",
             "Dead or remote : 1\n",
             "Without figures : 1\n",
             "Unreadable : 1\n",
-            "Total runs : 100 (72 sequences tested)\n",
+            "Total runs : 125 (90 sequences tested)\n",
             "Speed of the living : 2000 runs an hour\n",
-            "Findings : 2, 1 of them known (crashes saved 8, hangs 0)\n",
+            "Findings : 2, 1 of them known (crashes saved 10, hangs 0)\n",
         ] {
             assert!(short.contains(part), "no `{part}` in\n{short}");
+        }
+    }
+
+    /// Most lost writes have one signature: a known bug hides no new one in the sum, and no other known one.
+    #[test]
+    fn bugs_of_one_signature_are_counted_apart() {
+        let stats = |found: &str| {
+            format!("start_time : 1\nlast_update : 1\nfuzzer_pid : 7\nexecs_done : 1\n{found}")
+        };
+        let new = "finding_000000 : aa safety acknowledged 2/3\n";
+        let known = "finding_000001 : aa safety acknowledged 0/0\nknown_000001 : SIM-1\n";
+        let other = "finding_000002 : aa safety acknowledged 0/0\nknown_000002 : SIM-2\n";
+        // What two instances found, and what the sum of it is.
+        let table = [
+            (new.to_owned(), new.to_owned(), "1"),
+            (known.to_owned(), known.to_owned(), "1, 1 of them known"),
+            (new.to_owned(), known.to_owned(), "2, 1 of them known"),
+            (known.to_owned(), other.to_owned(), "2, 2 of them known"),
+            (
+                [new, known, other].concat(),
+                known.to_owned(),
+                "3, 2 of them known",
+            ),
+        ];
+        for (a, b, want) in table {
+            let all = [("a", &a), ("b", &b)]
+                .map(|(name, found)| instance(name, Life::Alive, Some(&stats(found))));
+            let text = text(&all, true, 1);
+            let row = format!("Findings : {want} (crashes");
+            assert!(text.contains(&row), "{a}{b}no `{row}` in\n{text}");
         }
     }
 

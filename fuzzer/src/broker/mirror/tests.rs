@@ -116,6 +116,43 @@ fn files_come_in_their_order_and_not_twice() {
     assert!(there(Sub::Runs).is_empty() && there(Sub::Crashes).is_empty());
 }
 
+/// A folder in the place of a file, which root cannot read either.
+#[test]
+fn what_cannot_be_read_holds_up_nothing() {
+    let (_dir, a, b) = two();
+    put(&a.out, "main", "begin 1\ntold\n");
+    let runs = a.out.join("main/runs");
+    let unreadable = |name: &str| fs::create_dir_all(runs.join(name)).unwrap();
+    let mend = |name: &str, bytes: &[u8]| {
+        fs::remove_dir(runs.join(name)).unwrap();
+        fs::write(runs.join(name), bytes).unwrap();
+    };
+    let there = |name: &str| fs::read(b.out.join("main/runs").join(name)).unwrap();
+    unreadable("000001.run");
+    fs::write(runs.join("000000.run"), b"root").unwrap();
+    fs::write(runs.join("000002.run"), b"after").unwrap();
+    assert_eq!(exchange(&a, &b), 4, "the lines and three files");
+    assert_eq!(text(&b.out, "main"), "begin 1\ntold\n");
+    assert_eq!(there("000000.run"), b"root");
+    assert!(there("000001.run").is_empty(), "as an empty one");
+    assert_eq!(there("000002.run"), b"after");
+    // As the last one it is not sent over and over, and is sent when it can be read.
+    unreadable("000003.run");
+    assert_eq!(exchange(&a, &b), 1);
+    assert!(there("000003.run").is_empty());
+    assert_eq!(exchange(&a, &b), 0);
+    mend("000003.run", b"mended");
+    assert_eq!(exchange(&a, &b), 1);
+    assert_eq!(there("000003.run"), b"mended");
+    // A mirror's own one that cannot be read is made again.
+    let mine = b.out.join("main/runs/000003.run");
+    fs::remove_file(&mine).unwrap();
+    std::os::unix::fs::symlink("/nosuch/file", &mine).unwrap();
+    assert_eq!(exchange(&a, &b), 1);
+    assert_eq!(there("000003.run"), b"mended");
+    assert_eq!(exchange(&a, &b), 0);
+}
+
 #[test]
 fn lost_letters_are_asked_for_again_and_late_ones_do_no_harm() {
     let (_dir, a, b) = two();

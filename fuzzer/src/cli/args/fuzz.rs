@@ -57,12 +57,12 @@ pub struct FuzzArgs {
     /// Most faults in a sequence
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub max_faults: u64,
-    /// Of the picks, those that start cold where snapshots work: start-up and first elections have bugs too
-    #[arg(long, value_name = "SHARE", default_value_t = crate::fuzz_cmd::COLD_SHARE, value_parser = share)]
-    pub cold_share: f64,
-    /// Children of one kept run picked in a row: they share a snapshot taken just after its faults; 1 = none do
-    #[arg(long, value_name = "N", default_value_t = crate::fuzz_cmd::IN_A_ROW, value_parser = clap::value_parser!(u32).range(1..=32))]
-    pub in_a_row: u32,
+    /// Of the picks, those that start cold where snapshots work: start-up and first elections have bugs too [default: 0.15]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub cold_share: Option<f64>,
+    /// Children of one kept run picked in a row: they share a snapshot taken just after its faults; 1 = none do [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub in_a_row: Option<u32>,
     /// Clusters side by side: a number, or auto for as many as 20 fault-free runs at once stay undisturbed
     #[arg(short = 'j', value_name = "N", default_value = "1")]
     pub slots: Slots,
@@ -70,7 +70,12 @@ pub struct FuzzArgs {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub broker_port: Option<u16>,
     /// Where it listens. LLMP knows no passwords: any other address than loopback's is for networks in which everyone is trusted
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1",
+        requires = "broker_port"
+    )]
     pub broker_bind: std::net::IpAddr,
     /// Join the LLMP broker of another machine (with -M or -S)
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]

@@ -15,7 +15,8 @@ use crate::fuzz::confirming::owed::{self, Seen, Which};
 use crate::fuzz::confirming::replayed_otherwise;
 use crate::fuzz::confirming::replays::replay;
 use crate::fuzz::confirming::stand::{
-    HANG_RATE, falls, rate, rate_text, save_sequence, saved, shown_again, stand, stand_owed,
+    HANG_RATE, counts_as_unknown, falls, rate, rate_text, save_sequence, saved, shown_again, stand,
+    stand_owed,
 };
 use crate::fuzz::confirming::story::{keep_otherwise, write_unconfirmed};
 use crate::fuzz::confirming::tally::{Asked, Owed, REPLAYS, Replayed};
@@ -251,7 +252,7 @@ fn settle_liveness(
             // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is.
             rate(session, &seen, asked)?;
             if asked.outcome(false) == Replayed::Falls {
-                falls(session, asked);
+                falls(session, &seen, asked);
             }
             left |= !asked.through() && session.stopping();
             continue;
@@ -302,11 +303,7 @@ pub(in crate::fuzz) fn fell_often(session: &Session, failure: &Failure) -> Resul
 /// A liveness failure that did not show again is unknown; its run stays a failing one only for another bug that stands. Its story is kept
 /// apart from findings: a race of two threads seldom shows twice, and a busy machine looks like one.
 fn not_confirmed(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<(), FuzzError> {
-    let stands = |f: &Failure| session.found.standing.contains(&f.signature);
-    if !seen.judgement.failures.iter().any(stands) {
-        session.counts.failing = session.counts.failing.saturating_sub(1);
-        session.counts.unknowns += 1;
-    }
+    counts_as_unknown(session, seen);
     let rate = format!("{}: no finding", shown_again(asked));
     let headline = crate::campaign::finding::headline(&seen.failure);
     let text = format!("{headline} failed once and {rate}");

@@ -13,7 +13,7 @@ use crate::fuzz::session::Session;
 use libafl::HasMetadata;
 use std::path::PathBuf;
 use warren_feedback::SavedBugs;
-use warren_model::FailureKind;
+use warren_model::{Failure, FailureKind};
 
 /// What is said of a hang in place of a rate.
 pub(in crate::fuzz) const HANG_RATE: &str =
@@ -177,12 +177,22 @@ pub(in crate::fuzz) fn rate(
 }
 
 /// What was saved while it was open has fallen: its story stays, and the next run of its kind is replayed anew, in this process and in later ones.
-pub(in crate::fuzz) fn falls(session: &mut Session, asked: &Asked) {
+pub(in crate::fuzz) fn falls(session: &mut Session, seen: &Seen, asked: &Asked) {
     session.found.standing.remove(&asked.signature);
     let number = asked.stood.as_ref().map(|s| s.0);
     let mut findings = session.found.findings.iter_mut();
     if let Some(finding) = findings.find(|f| Some(f.number) == number) {
         finding.fell = true;
+    }
+    counts_as_unknown(session, seen);
+}
+
+/// The run of a failure that did not show again is a failing one only for another bug that stands.
+pub(in crate::fuzz) fn counts_as_unknown(session: &mut Session, seen: &Seen) {
+    let stands = |f: &Failure| session.found.standing.contains(&f.signature);
+    if !seen.judgement.failures.iter().any(stands) {
+        session.counts.failing = session.counts.failing.saturating_sub(1);
+        session.counts.unknowns += 1;
     }
 }
 
@@ -212,6 +222,7 @@ pub(in crate::fuzz) fn save_sequence(
 ) -> Result<PathBuf, FuzzError> {
     let hang = seen.failure.kind == FailureKind::Hang;
     let now = session.clock.fuzz_ms();
+    let not_counted = session.counts.stopped + session.cut_off;
     let counts = &mut session.counts;
     let id = if hang {
         counts.saved_hangs += 1;
@@ -220,7 +231,7 @@ pub(in crate::fuzz) fn save_sequence(
     } else {
         counts.saved_crashes += 1;
         counts.last_crash = Some(now);
-        counts.execs_at_crash = seen.execs;
+        counts.execs_at_crash = seen.execs.saturating_sub(not_counted);
         counts.saved_crashes - 1
     };
     let sequence = to_run_again(&seen.product.record);
