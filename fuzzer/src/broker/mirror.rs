@@ -138,15 +138,22 @@ impl Shelf {
             let of = names.len() as u64;
             let from = match there.count {
                 0 => 0,
-                n if n <= of && last(&folder, &names[..n as usize]) == there.last => n,
-                // The last one there is not what it is here.
-                n => n.min(of).saturating_sub(1),
+                n if n <= of => match last(&folder, &names[..n as usize]) {
+                    // What cannot be read now is no reason to take the one there for another.
+                    Ok(here) if here != there.last => n - 1,
+                    _ => n,
+                },
+                // There are more of them than here.
+                _ => of.saturating_sub(1),
             };
             for (index, file) in (0u64..).zip(names).skip(from as usize) {
                 if room == 0 {
                     return Ok(bodies);
                 }
-                let bytes = sent(&folder.join(&file));
+                // One that cannot be read now may be, the next time; what comes after it has its place behind it.
+                let Ok(bytes) = sent(&folder.join(&file)) else {
+                    break;
+                };
                 room = room.saturating_sub(bytes.len());
                 bodies.push(Body::File(File {
                     name: name.to_owned(),
@@ -234,32 +241,43 @@ fn files(folder: &Path, sub: Sub) -> Vec<String> {
     names
 }
 
-/// The content of a file as it is passed on. One that cannot be read is as empty as one that is too large: all that comes after it would wait for it,
-/// perhaps for ever.
-fn sent(path: &Path) -> Vec<u8> {
-    let fits = fs::metadata(path).is_ok_and(|m| m.len() <= FILE_MAX);
-    match fits {
-        true => fs::read(path).unwrap_or_default(),
-        false => Vec::new(),
+/// The content of a file as it is passed on. One that can never be read (a link to nothing, no right to it, no file) is as empty as one that is too
+/// large: all that comes after it would wait for it for ever.
+///
+/// # Errors
+/// What may be over in a moment.
+fn sent(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::ErrorKind::{IsADirectory, NotFound, PermissionDenied};
+    let read = || match fs::metadata(path)?.len() {
+        0..=FILE_MAX => fs::read(path),
+        _ => Ok(Vec::new()),
+    };
+    match read() {
+        Err(e) if matches!(e.kind(), IsADirectory | NotFound | PermissionDenied) => Ok(Vec::new()),
+        other => other,
     }
 }
 
 /// Hash of the last one's name and content; of none, 0.
-fn last(folder: &Path, names: &[String]) -> u64 {
+///
+/// # Errors
+/// As [`sent`].
+fn last(folder: &Path, names: &[String]) -> std::io::Result<u64> {
     let Some(name) = names.last() else {
-        return 0;
+        return Ok(0);
     };
     let mut bytes = name.clone().into_bytes();
     bytes.push(b'\n');
-    bytes.extend(sent(&folder.join(name)));
-    fnv1a(&bytes)
+    bytes.extend(sent(&folder.join(name))?);
+    Ok(fnv1a(&bytes))
 }
 
 fn pile(folder: &Path, sub: Sub) -> Pile {
     let names = files(folder, sub);
     Pile {
         count: names.len() as u64,
-        last: last(folder, &names),
+        // One that cannot be read now is asked for again.
+        last: last(folder, &names).unwrap_or(0),
     }
 }
 
@@ -369,10 +387,13 @@ fn take_file(root: &Path, f: &File) -> std::io::Result<()> {
         // One before it was lost.
         return Ok(());
     }
-    // What cannot be read here is made anew.
-    let same = here.get(index).is_some_and(|name| {
-        *name == f.file && fs::read(folder.join(name)).is_ok_and(|b| b == f.bytes)
-    });
+    let known = here.get(index).filter(|name| **name == f.file);
+    let read = known.map(|name| fs::read(folder.join(name)));
+    if let Some(Err(_)) = read {
+        // What cannot be read here is made anew, and no word on what comes after it.
+        return write_whole(&folder.join(&f.file), &f.bytes).map_err(std::io::Error::other);
+    }
+    let same = read.is_some_and(|here| here.is_ok_and(|b| b == f.bytes));
     // After a kill the instance made another one of what is here, or has fewer.
     let kept = if same { index + 1 } else { index };
     if !same || f.index + 1 == f.of {

@@ -5,7 +5,7 @@ use super::run_line::{RUN_LINE_VERSION, RunRole};
 use serde::Deserialize;
 use warren_model::Void;
 
-/// One line. What an older Warren did not write is as if there were nothing to tell.
+/// One line. Most of what an older Warren did not write is as if there were nothing to tell.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StoredLine {
     pub role: RunRole,

@@ -220,8 +220,7 @@ mod tests {
         fs::write(root.join(MARK), "of a broker\n").unwrap();
         let e = Folder::check(dir.path(), "second").unwrap_err();
         let text = e.to_string();
-        let said =
-            "second is the mirror of an instance on another machine: choose another name with -S";
+        let said = "second is the mirror of an instance on another machine: choose another name (-M, -S), or remove it if that instance is gone for good";
         assert!(text.ends_with(said), "{text}");
         assert!(!text.contains("-i -") && !text.contains("remove"), "{text}");
         let way_out = crate::fuzz::WayOut {

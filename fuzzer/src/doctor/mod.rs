@@ -7,7 +7,7 @@ mod traffic;
 
 use crate::cli::args::DoctorArgs;
 use crate::cli::exit::{CliError, Exit};
-use check::{Check, memory, setting, text};
+use check::{Check, State, memory, setting, text};
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::process::Command;
@@ -31,6 +31,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     let found = cache::dir().and_then(|cache| jdk::all(args.setup.java.as_deref(), &cache));
     let (java, runs) = java(&found, args.setup.targets.as_deref());
     let able = levels.iter().any(|l| l.ok) && runs;
+    let fetched = java.first().is_some_and(|c| c.state == State::Missing);
     checks.extend(java);
     checks.push(maven());
     checks.push(cache_folder());
@@ -48,8 +49,13 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     if able {
         let best = levels.iter().find(|l| l.ok).map(|l| l.level.to_string());
         println!(
-            "\nWarren can run here, at level {}.",
-            best.unwrap_or_default()
+            "\nWarren can run here, at level {}{}.",
+            best.unwrap_or_default(),
+            match fetched {
+                true =>
+                    ", once a JDK has been fetched (see its line; whether that works here was not tried)",
+                false => "",
+            }
         );
         if let Some(target) = &args.target {
             let checks = traffic::checks(target, &args.setup)?;
@@ -388,7 +394,6 @@ fn free_mib(path: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::check::State;
     use super::*;
 
     fn jdk(place: jdk::Place, version: u32) -> Candidate {

@@ -300,12 +300,12 @@ pub enum FuzzError {
     Framework(#[source] libafl::Error),
 }
 
-/// Whose the campaign of a folder is, and the way out. A mirror can be neither resumed nor removed for good: its broker makes it again.
+/// Whose the campaign of a folder is, and the way out. A mirror cannot be resumed, and as long as its instance lives a broker makes it again.
 fn held(folder: &Path, marker: &str) -> String {
     let folder = folder.display();
     match marker {
         MARK => format!(
-            "{folder} is the mirror of an instance on another machine: choose another name with -S"
+            "{folder} is the mirror of an instance on another machine: choose another name (-M, -S), or remove it if that instance is gone for good"
         ),
         _ => format!(
             "{folder} already holds a campaign ({marker} is there)\n  resume it with `-i -` or WARREN_AUTORESUME=1, choose another folder with -o, or remove it"

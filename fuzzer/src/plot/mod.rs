@@ -166,21 +166,8 @@ fn row(instance: &Instance, series: &Series) -> Row {
 
 /// The findings as the page tells them: (number, what).
 fn findings(stats: &Stats) -> Vec<(String, String)> {
-    let told = |(number, what): (&str, &str)| {
-        let known = stats.known(number).map(|k| format!(", known: {k}"));
-        let what = rated(what) + &known.unwrap_or_default();
-        (number.to_owned(), what)
-    };
+    let told = |(number, what): (&str, &str)| (number.to_owned(), stats.told(number, what));
     stats.findings().into_iter().map(told).collect()
-}
-
-/// `signature kind checker k/n`; a hang has no replays, and its 1/1 is of none.
-fn rated(what: &str) -> String {
-    let hang = what.split(' ').nth(1) == Some("hang");
-    match what.rsplit_once(' ') {
-        Some((found, _)) if hang => format!("{found}, over its limit twice"),
-        _ => what.to_owned(),
-    }
 }
 
 #[cfg(test)]

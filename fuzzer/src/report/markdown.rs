@@ -29,11 +29,13 @@ pub fn markdown(f: &Finding) -> String {
     let head = head(f);
     // First of all what runs it again: a part of that is of no use.
     let again = reproduce(f, ISSUE.saturating_sub(length(&head)));
+    let left = ISSUE.saturating_sub(length(&head) + length(&again));
+    // The stacks of the faults stand nowhere else.
+    let faults = faults(f, left / 2);
     let mut room = Room {
-        left: ISSUE.saturating_sub(length(&head) + length(&again)),
-        sections: 5,
+        left: left.saturating_sub(length(&faults)),
+        sections: 4,
     };
-    let faults = room.take(|most| faults(f, most));
     let observed = |block: &str| format!("\n### What was observed\n{block}");
     let observed = room.take(|most| section(observed, &f.failures_text(), most));
     let timeline = |block: &str| format!("\n### Timeline\n{block}");
@@ -107,11 +109,13 @@ fn head(f: &Finding) -> String {
     out
 }
 
-/// The faults as a list; where they are too long, the front of each, and then the first ones.
+/// The faults as a list; where they are too long, as much of the front of each as there is room for, and then the first ones.
 fn faults(f: &Finding, most: usize) -> String {
     const TITLE: &str = "\n### Faults, in order\n\n";
     let all = f.sheet.as_ref().map_or(&[][..], |s| &s.faults[..]);
-    let room = most.min(SECTION).saturating_sub(length(TITLE));
+    const SHORT: &str =
+        "The call stacks are cut; they are whole in `matched.toml` of the finding's folder.\n\n";
+    let room = most.saturating_sub(length(TITLE));
     let items = |width: usize| -> Vec<String> {
         let numbered = all.iter().enumerate();
         numbered
@@ -121,7 +125,11 @@ fn faults(f: &Finding, most: usize) -> String {
     let too_long = |text: &[String]| text.iter().map(|t| length(t)).sum::<usize>() > room;
     let mut list = items(usize::MAX);
     if too_long(&list) {
-        list = items(FAULT);
+        // The number, the ticks and the end of its line stand beside it.
+        let beside = 16;
+        let each = (room.saturating_sub(length(SHORT)) / all.len().max(1)).saturating_sub(beside);
+        list = items(each.max(FAULT));
+        list.insert(0, SHORT.to_owned());
     }
     if too_long(&list) {
         let rest = |listed: usize| format!("\n... and {} more\n", all.len() - listed);
@@ -176,7 +184,10 @@ fn patterns(f: &Finding, most: usize) -> String {
         return String::new();
     }
     let wrap = |block: &str| folded("The same as patterns, for other versions and builds", block);
-    whole(wrap, "text", &bare(&f.patterns), most, "patterns.toml")
+    // The stacks stand in the list of faults; what else is said there holds for patterns alone.
+    let of_stack = |line: &&str| !line.starts_with("# fault ") || !line.contains(": ");
+    let kept: Vec<&str> = f.patterns.lines().filter(of_stack).collect();
+    whole(wrap, "text", &kept.join("\n"), most, "patterns.toml")
 }
 
 /// A sequence without comments: those are the faults' call stacks, which stand in the list of them. What is none stays as it is.

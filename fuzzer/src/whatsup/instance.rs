@@ -105,6 +105,20 @@ impl Stats {
     pub fn known(&self, number: &str) -> Option<&str> {
         Some(self.text(&format!("known_{number}"))).filter(|k| !k.is_empty())
     }
+
+    /// A finding as people read it: `signature kind checker k/n`, and which known bug it is. A hang has no replays, and its 1/1 is of none.
+    #[must_use]
+    pub fn told(&self, number: &str, what: &str) -> String {
+        let hang = what.split(' ').nth(1) == Some("hang");
+        let rated = match what.rsplit_once(' ') {
+            Some((found, _)) if hang => format!("{found}, over its limit twice"),
+            _ => what.to_owned(),
+        };
+        match self.known(number) {
+            Some(known) => format!("{rated}, known: {known}"),
+            None => rated,
+        }
+    }
 }
 
 /// The instances in a campaign's folder; the folder itself when it is one.

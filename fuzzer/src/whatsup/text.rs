@@ -163,8 +163,7 @@ fn individual(i: &Instance, now: u64) -> String {
         ),
     );
     for (number, what) in findings {
-        let known = stats.known(number).map(|k| format!(", known: {k}"));
-        row("", format!("{number} {what}{}", known.unwrap_or_default()));
+        row("", format!("{number} {}", stats.told(number, what)));
     }
     out
 }
@@ -226,7 +225,9 @@ impl Sums {
         self.hangs += s.number("saved_hangs");
         for (number, what) in s.findings() {
             let signature = what.split(' ').next().unwrap_or(what);
-            let known = s.known(number).map(str::to_owned);
+            // The title behind it is for people.
+            let id = |k: &str| k.split(" (").next().unwrap_or(k).to_owned();
+            let known = s.known(number).map(id);
             self.findings.insert((signature.to_owned(), known));
         }
         self.last_find = self.last_find.max(s.number("last_find"));

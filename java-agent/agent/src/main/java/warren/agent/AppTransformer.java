@@ -61,7 +61,12 @@ final class AppTransformer implements ClassFileTransformer {
         if (source == null || source.getLocation() == null) {
             return false;
         }
-        String path = source.getLocation().getPath();
+        String path;
+        try {
+            path = new File(source.getLocation().toURI()).getPath();
+        } catch (java.net.URISyntaxException | IllegalArgumentException e) {
+            return false; // no file, so none that was listed
+        }
         for (String jar : conf.instrumented) {
             if (jar.equals(path)) {
                 return true;
