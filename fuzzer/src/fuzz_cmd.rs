@@ -60,6 +60,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let interrupt = Interrupt::install()?;
     let began = Instant::now();
     let session = Session::open_with(target, &args.setup, args.coverage_report)?;
+    options.dump_classes = session.dump_folder(options.dump_classes.as_deref())?;
     options.environment = crate::campaign::Environment::of(
         &session.prepared,
         session.level,
@@ -184,9 +185,6 @@ fn options(args: &FuzzArgs) -> FuzzOptions {
     o
 }
 
-/// As messages name it.
-const COLD_SHARE_1: &str = "--cold-share 1";
-
 /// The flag by which every run of a campaign starts cold, if one is given.
 fn all_cold(args: &FuzzArgs) -> Option<&'static str> {
     [
@@ -194,7 +192,7 @@ fn all_cold(args: &FuzzArgs) -> Option<&'static str> {
         ("--paper", args.setup.paper),
         // The classes of a start are seen at a start.
         ("--dump-classes", args.dump_classes.is_some()),
-        (COLD_SHARE_1, args.cold_share.is_some_and(|s| s >= 1.0)),
+        ("--cold-share 1", args.cold_share.is_some_and(|s| s >= 1.0)),
     ]
     .into_iter()
     .find_map(|(flag, given)| given.then_some(flag))
@@ -220,10 +218,7 @@ pub fn check_flags(args: &FuzzArgs) -> Result<(), String> {
     let off = (args.setup.snapshot == UseSnapshots::Off).then_some("--snapshot off");
     if let Some(cold) = off.or(all_cold(args)) {
         for (flag, given) in [
-            (
-                "--cold-share",
-                args.cold_share.is_some() && cold != COLD_SHARE_1,
-            ),
+            ("--cold-share", args.cold_share.is_some_and(|s| s < 1.0)),
             ("--in-a-row", args.in_a_row.is_some()),
         ] {
             if given {
@@ -233,7 +228,7 @@ pub fn check_flags(args: &FuzzArgs) -> Result<(), String> {
             }
         }
     }
-    if args.swarm && args.cold_share.is_some() {
+    if args.swarm && args.cold_share.is_some_and(|s| s < 1.0) {
         return Err(
             "--swarm draws how many runs start cold: leave --cold-share or --swarm out".into(),
         );

@@ -190,14 +190,28 @@ impl Job<'_> {
         mut resolved: BTreeMap<String, PathBuf>,
         path: &Path,
     ) -> Result<(), SetupError> {
-        let mut as_locked = true;
+        let mut wrong = None;
         for jar in &lock.jars {
             let file = self.file_of(jar, &resolved, path)?;
-            as_locked &= cache::sha256_file(&file)? == jar.sha256;
+            let got = cache::sha256_file(&file)?;
+            if got != jar.sha256 {
+                let want = jar.sha256.clone();
+                let lock = path.to_path_buf();
+                wrong.get_or_insert(SetupError::WrongJar {
+                    file,
+                    got,
+                    want,
+                    lock,
+                });
+            }
         }
         let fresh = cache::scratch(self.cache)?;
-        if !as_locked {
-            resolved = self.resolve(Some(fresh.path()))?;
+        if let Some(wrong) = wrong {
+            // One that only the user's repository has cannot be fetched: then what is there is what is wrong.
+            resolved = match self.resolve(Some(fresh.path())) {
+                Err(_) if !child::stopped() => return Err(wrong),
+                other => other?,
+            };
         }
         for jar in &lock.jars {
             let file = self.file_of(jar, &resolved, path)?;

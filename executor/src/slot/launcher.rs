@@ -25,8 +25,6 @@ pub fn slot_launcher_main() -> i32 {
         return 2;
     }
     let _ = nix::unistd::setsid();
-    // What a node leaves behind stays below: outside the tree it would be missing in every restored run.
-    let _ = nix::sys::prctl::set_child_subreaper(true);
     // SAFETY: nothing of this process has opened a descriptor above the standard ones yet.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
     // Blocked since before exec: a signal that came early still waits here.

@@ -3,15 +3,16 @@
 //! Called by `host.rs` (claim and release), `init.rs` (a line per pid), and once at the start of Warren
 //! ([`sweep_level3`]). The sweep kills only processes that a state file of a dead Warren names by pid AND start time (a
 //! pid alone may have been given to somebody else), and their sessions, and removes only folders that are a slot's by their
-//! names. It trusts no folder that others may write to, and knows nothing of the processes of another pid namespace. One sweep
-//! at a time, by a lock on that folder: else one might remove what a new Warren has made under a number that another sweep had
-//! just freed.
+//! names. It trusts no folder that others may write to, and ends no process by the word of another pid namespace. A Warren holds a
+//! lock on the state files of its slots as long as it lives. One sweep at a time, by a lock on that folder: else one might remove what
+//! a new Warren has made under a number that another sweep had just freed.
 //!
 //! State file `slot-<S>.state`, UTF-8 lines: `owner <pid> <start time> <pid namespace>` (the Warren that claimed the slot; the
 //! inode of /proc/self/ns/pid), `folder <path>` for each folder to remove, `pid <pid> <start time>` per process. Start times are
 //! field 22 of /proc/<pid>/stat. A slot of which something could not be removed keeps its file, for the next sweep.
 
-use std::collections::HashMap;
+mod state;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -25,17 +26,19 @@ use nix::unistd::{Pid, geteuid};
 
 use super::SlotError;
 use crate::Locked;
+use state::{State, pid_namespace, start_time};
 
 /// Where shared memory lies, if it may be written to.
 const SHM: &str = "/dev/shm";
 /// How long another sweep may take.
 const OTHER_SWEEP: Duration = Duration::from_secs(5);
-/// How long killed processes may take to die.
-const DYING: Duration = Duration::from_secs(2);
 
 /// A claimed slot number with its folders; all of it goes away on Drop.
 #[derive(Debug)]
 pub(super) struct PlainSlot {
+    /// Of the state file, as long as its owner lives.
+    #[expect(dead_code, reason = "held while the slot lives")]
+    lock: Locked,
     /// 1..=250: second byte of the addresses.
     pub number: u8,
     pub root: PathBuf,
@@ -77,6 +80,8 @@ impl PlainSlot {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(file_error("creating", &state_file, e)),
             };
+            let taken = file.try_clone().and_then(|f| lock(f, OTHER_SWEEP));
+            let lock = taken.map_err(|e| file_error("locking", &state_file, e))?;
             let root = home.join(format!("slot-{number}"));
             let owner = std::process::id() as i32;
             // With the owner: who sweeps another TMPDIR knows nothing of this one's.
@@ -94,6 +99,7 @@ impl PlainSlot {
                 return Err(file_error("writing", &state_file, e));
             }
             let slot = PlainSlot {
+                lock,
                 number,
                 root,
                 shm,
@@ -150,7 +156,9 @@ fn sweep(home: &Path) -> SweepReport {
     let (Ok(entries), Ok(folder)) = (fs::read_dir(home), File::open(home)) else {
         return report;
     };
-    if let Err(why) = is_own(home) {
+    if let Err(why) = is_own(home)
+        && fs::remove_dir(home).is_err()
+    {
         report.problems.push(format!(
             "{} {why}, so nothing in it is believed: remove it, or set TMPDIR to a folder of your own",
             home.display()
@@ -158,7 +166,7 @@ fn sweep(home: &Path) -> SweepReport {
         return report;
     }
     // The only sweep of the folder while it lives.
-    let lock = match lock(folder) {
+    let only = match lock(folder, OTHER_SWEEP) {
         Ok(lock) => lock,
         Err(why) => {
             let problem = format!("locking {}: {why}", home.display());
@@ -171,6 +179,10 @@ fn sweep(home: &Path) -> SweepReport {
         if path.extension().is_none_or(|e| e != "state") {
             continue;
         }
+        // Whoever owns one holds its lock, in whatever pid namespace it lives.
+        let Ok(Ok(_dead)) = File::open(&path).map(|file| lock(file, Duration::ZERO)) else {
+            continue;
+        };
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
@@ -180,25 +192,24 @@ fn sweep(home: &Path) -> SweepReport {
             sweep_slot(home, &path, &state, &mut report);
         }
     }
-    drop(lock);
+    drop(only);
     report
 }
 
-/// Waits for another sweep, but not for a Warren that was stopped in the midst of one.
-fn lock(folder: File) -> Result<Locked, String> {
-    let until = Instant::now() + OTHER_SWEEP;
+/// Waits a little for another Warren, but not for one that was stopped.
+fn lock(file: File, patience: Duration) -> io::Result<Locked> {
+    let until = Instant::now() + patience;
     loop {
-        match folder.try_lock() {
-            Ok(()) => return Ok(Locked::new(folder)),
+        match file.try_lock() {
+            Ok(()) => return Ok(Locked::new(file)),
             Err(TryLockError::WouldBlock) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(TryLockError::WouldBlock) => {
-                return Err(format!(
-                    "another Warren sweeps for more than {OTHER_SWEEP:?}; look for one that is stopped"
-                ));
+                let why = "another Warren has it; look for one that is stopped";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
             }
-            Err(TryLockError::Error(e)) => return Err(e.to_string()),
+            Err(TryLockError::Error(e)) => return Err(e),
         }
     }
 }
@@ -275,121 +286,6 @@ pub(super) fn note(state_file: &Path, pid: i32) -> Result<(), SlotError> {
         .map_err(|e| file_error("appending to", state_file, e))
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-struct State {
-    owner: Option<(i32, u64)>,
-    /// Of the owner; none in files of before it was written.
-    pid_namespace: Option<u64>,
-    folders: Vec<PathBuf>,
-    pids: HashMap<i32, u64>,
-}
-
-impl State {
-    /// Lines that make no sense are skipped: a killed writer may leave half a line.
-    fn parse(text: &str) -> State {
-        let mut state = State::default();
-        for line in text.split_inclusive('\n') {
-            let Some(line) = line.strip_suffix('\n') else {
-                continue;
-            };
-            let Some((word, rest)) = line.split_once(' ') else {
-                continue;
-            };
-            let pair = || -> Option<(i32, u64)> {
-                rest.split_once(' ')
-                    .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)))
-            };
-            match word {
-                "owner" => {
-                    let mut words = rest.split(' ');
-                    let mut word = || words.next().and_then(|w| w.parse().ok());
-                    let pid = word().and_then(|pid| i32::try_from(pid).ok());
-                    state.owner = pid.zip(word());
-                    state.pid_namespace = word();
-                }
-                "folder" => state.folders.push(PathBuf::from(rest)),
-                "pid" => state.pids.extend(pair()),
-                _ => {}
-            }
-        }
-        state
-    }
-
-    /// Its owner is no more. A file without its owner line is being written this moment; the pids of another namespace say nothing here.
-    fn is_left_behind(&self) -> bool {
-        let here = self.pid_namespace.is_none_or(|ns| ns == pid_namespace());
-        let dead = |(pid, start)| start_time(pid) != Some(start);
-        here && self.owner.is_some_and(dead)
-    }
-
-    /// Waits a little for those that were killed: what dies writes no more. False: some live on.
-    fn die(&self) -> bool {
-        let until = Instant::now() + DYING;
-        while !self.alive().is_empty() {
-            if Instant::now() >= until {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        true
-    }
-
-    /// Processes that are still the ones named, and members of sessions they led.
-    fn alive(&self) -> Vec<i32> {
-        let mut out = Vec::new();
-        let Ok(entries) = fs::read_dir("/proc") else {
-            return out;
-        };
-        for entry in entries.flatten() {
-            let Some(pid) = entry
-                .file_name()
-                .to_str()
-                .and_then(|n| n.parse::<i32>().ok())
-            else {
-                continue;
-            };
-            let Some(stat) = read_stat(pid) else { continue };
-            let named = self.pids.get(&pid) == Some(&stat.start);
-            // A session keeps its number from being reused; if the leader lives it must be the one named.
-            let led = self.pids.get(&stat.session).is_some_and(|start| {
-                stat.start >= *start && start_time(stat.session).is_none_or(|s| s == *start)
-            });
-            if named || led {
-                out.push(pid);
-            }
-        }
-        out
-    }
-}
-
-struct Stat {
-    session: i32,
-    start: u64,
-}
-
-fn read_stat(pid: i32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    parse_stat(&text)
-}
-
-/// Fields after the command name, which may itself hold blanks and parentheses.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let rest = text.rsplit_once(')')?.1;
-    let mut fields = rest.split_whitespace();
-    let state = fields.next()?;
-    if state == "Z" || state == "X" {
-        return None;
-    }
-    let session = fields.nth(2)?.parse().ok()?;
-    let start = fields.nth(15)?.parse().ok()?;
-    Some(Stat { session, start })
-}
-
-/// Start time of a living process; `None` if there is none with that pid (a zombie is none).
-fn start_time(pid: i32) -> Option<u64> {
-    read_stat(pid).map(|s| s.start)
-}
-
 fn home() -> PathBuf {
     std::env::temp_dir().join(format!("warren-slots-{}", geteuid()))
 }
@@ -405,11 +301,6 @@ fn shm_home(home: &Path) -> PathBuf {
     }
 }
 
-/// The inode of this process's pid namespace; 0 where /proc does not tell.
-fn pid_namespace() -> u64 {
-    fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
-}
-
 /// A folder that nobody else may write to: its name can be foreseen, and what lies in it is believed.
 fn make_own(path: &Path) -> Result<(), SlotError> {
     let made = fs::DirBuilder::new()
@@ -417,6 +308,10 @@ fn make_own(path: &Path) -> Result<(), SlotError> {
         .mode(0o700)
         .create(path);
     made.map_err(|e| file_error("creating the folder", path, e))?;
+    // An empty one of before it was asked for is made anew.
+    if is_own(path).is_err() && fs::remove_dir(path).is_ok() {
+        return make_own(path);
+    }
     is_own(path).map_err(|why| {
         let why = format!("it {why}; remove it, or set TMPDIR to a folder of your own");
         file_error("using the folder", path, io::Error::other(why))
@@ -449,28 +344,6 @@ fn file_error(doing: &'static str, path: &Path, source: io::Error) -> SlotError 
 mod tests {
     use super::*;
     use std::process::Command;
-
-    #[test]
-    fn stat_lines_with_odd_names_are_read_and_zombies_are_dead() {
-        let line = "42 (a) b (c) S 1 42 41 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 9876 1000 1";
-        let stat = parse_stat(line).unwrap();
-        assert_eq!((stat.session, stat.start), (41, 9876));
-        assert!(parse_stat(&line.replace(" S 1", " Z 1")).is_none());
-        assert!(parse_stat("nonsense").is_none());
-    }
-
-    #[test]
-    fn a_state_file_is_read_up_to_its_last_whole_line() {
-        let state = State::parse("owner 7 100\nfolder /a b\npid 8 200\nwhat is this\npid 9 3");
-        assert_eq!((state.owner, state.pid_namespace), (Some((7, 100)), None));
-        let now = State::parse("owner 7 100 4026531836\n");
-        assert_eq!(
-            (now.owner, now.pid_namespace),
-            (Some((7, 100)), Some(4_026_531_836))
-        );
-        assert_eq!(state.folders, vec![PathBuf::from("/a b")]);
-        assert_eq!(state.pids, HashMap::from([(8, 200)]));
-    }
 
     #[test]
     fn folders_of_their_own_do_not_give_two_slots_the_same_addresses() {
@@ -520,7 +393,7 @@ mod tests {
                 String::new(),
                 (false, true),
             ),
-            (0o700, home.join("slot-1"), " 1".into(), (false, false)),
+            (0o700, home.join("slot-1"), " 1".into(), (true, true)),
             (
                 0o700,
                 home.join("slot-1"),
@@ -546,6 +419,20 @@ mod tests {
             let own = make_own(&home);
             assert_eq!(own.is_ok(), mode & 0o022 == 0, "{mode:o}: {own:?}");
         }
+    }
+
+    /// Whoever holds it may live in another pid namespace, where its number says nothing here.
+    #[test]
+    fn a_slot_whose_file_is_locked_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let slot = PlainSlot::claim_in(dir.path()).unwrap();
+        let elsewhere = format!("owner 1 1 1\nfolder {}\n", slot.root.display());
+        fs::write(&slot.state_file, elsewhere).unwrap();
+        assert_eq!(sweep(dir.path()), SweepReport::default());
+        assert!(slot.root.is_dir());
+        let file = slot.state_file.clone();
+        drop(slot);
+        assert!(!file.exists());
     }
 
     /// A slot of which something is left is known to the next sweep.

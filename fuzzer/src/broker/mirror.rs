@@ -391,7 +391,9 @@ fn take_file(root: &Path, f: &File) -> std::io::Result<()> {
     let read = known.map(|name| fs::read(folder.join(name)));
     if let Some(Err(_)) = read {
         // What cannot be read here is made anew, and no word on what comes after it.
-        return write_whole(&folder.join(&f.file), &f.bytes).map_err(std::io::Error::other);
+        let path = folder.join(&f.file);
+        fs::remove_file(&path)?;
+        return write_whole(&path, &f.bytes).map_err(std::io::Error::other);
     }
     let same = read.is_some_and(|here| here.is_ok_and(|b| b == f.bytes));
     // After a kill the instance made another one of what is here, or has fewer.

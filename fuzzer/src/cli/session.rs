@@ -136,13 +136,7 @@ impl Session {
             ),
             ("the JDK", jdk, "name another one with --java"),
         ] {
-            if let Some(own) = level.hides(path) {
-                return Err(CliError::setup(format!(
-                    "{what} is {}, and slots of isolation level {level} have a {own} of their own, in which nothing of it is seen\n  {remedy}, \
-                     or take --level 3",
-                    path.display()
-                )));
-            }
+            is_seen(level, what, path, remedy)?;
         }
         let program = OwnProgram::new(&exe, prepared.cache());
         Ok(Session {
@@ -153,6 +147,26 @@ impl Session {
             snapshot: args.snapshot,
             parked: !args.no_parked,
         })
+    }
+
+    /// The folder of `--dump-classes` as the processes of a slot see it.
+    ///
+    /// # Errors
+    /// Exit 1: they do not.
+    pub fn dump_folder(&self, asked: Option<&Path>) -> Result<Option<PathBuf>, CliError> {
+        let Some(asked) = asked else {
+            return Ok(None);
+        };
+        // They have working directories of their own.
+        let folder = std::path::absolute(asked)
+            .map_err(|e| CliError::setup(format!("finding the folder {}: {e}", asked.display())))?;
+        is_seen(
+            self.level,
+            "--dump-classes",
+            &folder,
+            "name a folder elsewhere",
+        )?;
+        Ok(Some(folder))
     }
 
     /// Lets runs of this runner start from snapshots, where that is asked for and can be. What stands in the way is said; with
@@ -255,6 +269,18 @@ impl Session {
             },
         )
         .map_err(CliError::setup)
+    }
+}
+
+/// Refuses a path that lies below what a slot has of its own.
+fn is_seen(level: Level, what: &str, path: &Path, remedy: &str) -> Result<(), CliError> {
+    match level.hides(path) {
+        None => Ok(()),
+        Some(own) => Err(CliError::setup(format!(
+            "{what} is {}, and slots of isolation level {level} have a {own} of their own, in which nothing of it is seen\n  {remedy}, or take \
+             --level 3",
+            path.display()
+        ))),
     }
 }
 

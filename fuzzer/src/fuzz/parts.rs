@@ -27,6 +27,13 @@ impl Found {
         self.findings.iter().filter(|f| !f.fell)
     }
 
+    /// The known bugs among them: their numbers, and what they are.
+    #[must_use]
+    pub fn known_that_stand(&self) -> BTreeMap<u64, String> {
+        let known = |f: &KeptFinding| Some((f.number, self.known.get(&f.number)?.clone()));
+        self.that_stand().filter_map(known).collect()
+    }
+
     /// How many of a kind stand, and how many of these are known bugs.
     #[must_use]
     pub fn count(&self, kind: fn(&str) -> bool) -> (u64, u64) {

@@ -408,7 +408,7 @@ impl Session {
             others_tested: self.instances.others.values().map(|o| o.tested).sum(),
             phase_means_ms: c.phase_means(),
             findings: self.found.that_stand().cloned().collect(),
-            known: self.found.known.clone(),
+            known: self.found.known_that_stand(),
             parts: self.options.parts().to_string(),
             swarm: (self.swarm.as_ref()).map_or_else(|| "no".into(), Swarm::to_string),
             warren: state.metadata_map().get::<Warren>().cloned(),

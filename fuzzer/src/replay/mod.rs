@@ -66,7 +66,7 @@ fn made(
     }
     let base = RunOptions {
         durable: args.durable,
-        dump_classes: args.dump_classes.clone(),
+        dump_classes: session.dump_folder(args.dump_classes.as_deref())?,
         prefix: match args.prefix {
             true => PrefixUse::Make,
             false => PrefixUse::Never,

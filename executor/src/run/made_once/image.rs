@@ -47,7 +47,8 @@ pub(in crate::run) fn fill(
     if !from.is_dir() {
         return Ok(());
     }
-    copy::tree(&from, dir, &[]).map_err(|e| RunError::io(format!("the image of {node}"), e))
+    copy::tree(&from, dir, &[], copy::Changed::Now)
+        .map_err(|e| RunError::io(format!("the image of {node}"), e))
 }
 
 /// Makes the image if the target has one and the cache does not hold it.
@@ -207,7 +208,7 @@ fn at(cluster: &Cluster<'_>, place: &Place) -> Result<PathBuf, String> {
 /// A folder or a file with what is in it.
 fn copied(from: &Path, to: &Path) -> std::io::Result<()> {
     if from.is_dir() {
-        return copy::tree(from, to, &[]);
+        return copy::tree(from, to, &[], copy::Changed::Now);
     }
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent)?;

@@ -13,11 +13,25 @@ use std::path::Path;
 /// What is not copied of a file: its bytes are zero in the copy.
 pub(super) type Blank = fn(name: &str) -> Option<Range<u64>>;
 
+/// When files of a copy were changed last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) enum Changed {
+    /// As those they are copies of: some systems reload or expire by it.
+    AsTheyWere,
+    /// Now: a start that begins with old files must not be another one the older they are.
+    Now,
+}
+
 /// Copies what is in one folder into another, except entries named `without`.
 ///
 /// # Errors
 /// With the path that failed.
-pub(in crate::run) fn tree(from: &Path, to: &Path, without: &[&str]) -> io::Result<()> {
+pub(in crate::run) fn tree(
+    from: &Path,
+    to: &Path,
+    without: &[&str],
+    changed: Changed,
+) -> io::Result<()> {
     fs::create_dir_all(to).map_err(|e| at(to, &e))?;
     for entry in fs::read_dir(from).map_err(|e| at(from, &e))? {
         let entry = entry.map_err(|e| at(from, &e))?;
@@ -28,14 +42,18 @@ pub(in crate::run) fn tree(from: &Path, to: &Path, without: &[&str]) -> io::Resu
         let there = to.join(&name);
         let kind = entry.file_type().map_err(|e| at(&path, &e))?;
         if kind.is_dir() {
-            tree(&path, &there, &[])?;
+            tree(&path, &there, &[], changed)?;
             let mode = entry.metadata().map_err(|e| at(&path, &e))?.permissions();
             fs::set_permissions(&there, mode).map_err(|e| at(&there, &e))?;
         } else if kind.is_symlink() {
             let target = fs::read_link(&path).map_err(|e| at(&path, &e))?;
             std::os::unix::fs::symlink(target, &there).map_err(|e| at(&there, &e))?;
         } else if kind.is_file() {
-            file(&path, &there, None, false).map_err(|e| at(&path, &e))?;
+            let copied = file(&path, &there, None, false).and_then(|copy| match changed {
+                Changed::AsTheyWere => as_it_was(&path, &copy),
+                Changed::Now => Ok(()),
+            });
+            copied.map_err(|e| at(&path, &e))?;
         } else {
             let e = io::Error::other("neither file nor folder nor link; it cannot be kept");
             return Err(at(&path, &e));
@@ -67,7 +85,7 @@ fn at(path: &Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("copying {}: {e}", path.display()))
 }
 
-fn file(from: &Path, to: &Path, blank: Option<Range<u64>>, reserve: bool) -> io::Result<()> {
+fn file(from: &Path, to: &Path, blank: Option<Range<u64>>, reserve: bool) -> io::Result<File> {
     let source = File::open(from)?;
     let meta = source.metadata()?;
     let copy = OpenOptions::new()
@@ -96,7 +114,11 @@ fn file(from: &Path, to: &Path, blank: Option<Range<u64>>, reserve: bool) -> io:
             piece(&source, &copy, part, &mut buffer)?;
         }
     }
-    // Some systems reload or expire by it.
+    Ok(copy)
+}
+
+fn as_it_was(from: &Path, copy: &File) -> io::Result<()> {
+    let meta = fs::metadata(from)?;
     let times = FileTimes::new()
         .set_accessed(meta.accessed()?)
         .set_modified(meta.modified()?);
@@ -176,16 +198,20 @@ mod tests {
         let f = OpenOptions::new().write(true).open(from.join("deep/er/f"));
         f.unwrap().set_modified(then).unwrap();
         std::os::unix::fs::symlink("er/f", from.join("deep/link")).unwrap();
-        tree(&from, &to, &[".slot"]).unwrap();
+        tree(&from, &to, &[".slot"], Changed::AsTheyWere).unwrap();
         assert_eq!(fs::read_to_string(to.join("deep/link")).unwrap(), "text");
         assert_eq!(fs::read(to.join("deep/empty")).unwrap(), b"");
         let meta = fs::metadata(to.join("deep/er/f")).unwrap();
         assert_eq!(meta.permissions().mode() & 0o777, 0o666);
         assert_eq!(meta.modified().unwrap(), then);
+        let now = dir.path().join("now");
+        tree(&from, &now, &[".slot"], Changed::Now).unwrap();
+        let meta = fs::metadata(now.join("deep/er/f")).unwrap();
+        assert!(meta.modified().unwrap() > then);
         assert!(!to.join(".slot").exists());
         let odd = from.join("deep/pipe");
         nix::unistd::mkfifo(&odd, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let e = tree(&from, &dir.path().join("again"), &[])
+        let e = tree(&from, &dir.path().join("again"), &[], Changed::Now)
             .unwrap_err()
             .to_string();
         assert!(e.contains("deep/pipe"), "{e}");

@@ -133,7 +133,13 @@ pub(super) enum Events {
 pub(super) fn keep(slot: &Slot, folder: &Path, events: Events) -> Result<(), RunError> {
     let doing = |e| RunError::io("keeping the files of a snapshot", e);
     let shm = folder.join("shm");
-    copy::tree(slot.root(), &folder.join("root"), &OWN_FILES).map_err(doing)?;
+    copy::tree(
+        slot.root(),
+        &folder.join("root"),
+        &OWN_FILES,
+        copy::Changed::AsTheyWere,
+    )
+    .map_err(doing)?;
     let blank = match events {
         Events::Forgotten => blank,
         Events::Kept => |_: &str| None,

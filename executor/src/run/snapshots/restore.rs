@@ -48,7 +48,12 @@ fn refill(snapshot: &Snapshot, mut config: SlotConfig) -> Result<Slot, String> {
     config.images = Some(snapshot.place().0);
     let slot = Slot::open(&config).map_err(|e| e.to_string())?;
     let files = || -> std::io::Result<()> {
-        copy::tree(&snapshot.folder.join("root"), slot.root(), &OWN_FILES)?;
+        copy::tree(
+            &snapshot.folder.join("root"),
+            slot.root(),
+            &OWN_FILES,
+            copy::Changed::AsTheyWere,
+        )?;
         copy::pages(&snapshot.folder.join("shm"), slot.shm(), |_| None, true)
     };
     files().map_err(|e| format!("putting back the files of a snapshot: {e}"))?;

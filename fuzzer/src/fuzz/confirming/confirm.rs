@@ -242,7 +242,7 @@ fn settle_liveness(
 ) -> Result<bool, FuzzError> {
     let owed = session.owed.clone().unwrap_or_default();
     let mut left = false;
-    let mut fallen = None;
+    let (mut fell, mut fallen) = (false, None);
     for (at, asked) in owed.asked.iter().enumerate() {
         let Some(seen) = seen.of(&asked.signature) else {
             continue;
@@ -252,7 +252,8 @@ fn settle_liveness(
             // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is.
             rate(session, &seen, asked)?;
             if asked.outcome(false) == Replayed::Falls {
-                falls(session, &seen, asked);
+                falls(session, asked);
+                fell = true;
             }
             left |= !asked.through() && session.stopping();
             continue;
@@ -282,6 +283,8 @@ fn settle_liveness(
     if let Some(asked) = fallen {
         stands_as_hang(session, state, seen)?;
         not_confirmed(session, seen, asked)?;
+    } else if fell {
+        counts_as_unknown(session, seen);
     }
     Ok(true)
 }

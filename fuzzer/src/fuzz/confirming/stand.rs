@@ -177,17 +177,16 @@ pub(in crate::fuzz) fn rate(
 }
 
 /// What was saved while it was open has fallen: its story stays, and the next run of its kind is replayed anew, in this process and in later ones.
-pub(in crate::fuzz) fn falls(session: &mut Session, seen: &Seen, asked: &Asked) {
+pub(in crate::fuzz) fn falls(session: &mut Session, asked: &Asked) {
     session.found.standing.remove(&asked.signature);
     let number = asked.stood.as_ref().map(|s| s.0);
     let mut findings = session.found.findings.iter_mut();
     if let Some(finding) = findings.find(|f| Some(f.number) == number) {
         finding.fell = true;
     }
-    counts_as_unknown(session, seen);
 }
 
-/// The run of a failure that did not show again is a failing one only for another bug that stands.
+/// The run of a failure that did not show again is a failing one only for another bug that stands. Once for a run, whatever failed in it.
 pub(in crate::fuzz) fn counts_as_unknown(session: &mut Session, seen: &Seen) {
     let stands = |f: &Failure| session.found.standing.contains(&f.signature);
     if !seen.judgement.failures.iter().any(stands) {
@@ -222,7 +221,7 @@ pub(in crate::fuzz) fn save_sequence(
 ) -> Result<PathBuf, FuzzError> {
     let hang = seen.failure.kind == FailureKind::Hang;
     let now = session.clock.fuzz_ms();
-    let not_counted = session.counts.stopped + session.cut_off;
+    let execs = session.execs(state);
     let counts = &mut session.counts;
     let id = if hang {
         counts.saved_hangs += 1;
@@ -231,7 +230,7 @@ pub(in crate::fuzz) fn save_sequence(
     } else {
         counts.saved_crashes += 1;
         counts.last_crash = Some(now);
-        counts.execs_at_crash = seen.execs.saturating_sub(not_counted);
+        counts.execs_at_crash = execs;
         counts.saved_crashes - 1
     };
     let sequence = to_run_again(&seen.product.record);

@@ -39,7 +39,8 @@ public final class Hook {
         this.methodGlob = method.substring(dot + 1);
         this.several = methodGlob.indexOf('*') >= 0;
         this.lambdas = methodGlob.startsWith(LAMBDA);
-        this.frames = classGlob + "." + StackId.method(methodGlob);
+        String body = lambdas && methodGlob.endsWith("$*") ? methodGlob.substring(0, methodGlob.length() - 2) : StackId.method(methodGlob);
+        this.frames = classGlob + "." + body;
         this.kind = kind;
         this.before = before;
         this.after = after;

@@ -49,11 +49,6 @@ final class Points {
         long state = run.get(Link.STATE);
         int interval = interval(state);
         long occurrence = Occurrences.arrive(stack, kind, place, interval);
-        if (occurrence == 0) {
-            // Which arrival it is nobody knows: an event would look like one of the start.
-            node.add(Link.EVENTS_DROPPED, 1);
-            return Net.cut(peerIp, throwable, skippable);
-        }
         if ((int) (occurrence >>> 32) != interval) {
             state = run.get(Link.STATE);
         }
@@ -78,7 +73,12 @@ final class Points {
         int action = won ? Kinds.GO_ON : Net.cut(peerIp, throwable, skippable);
         int event = -1;
         try {
-            event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
+            if (occurrence == 0) {
+                // Which arrival it is nobody knows: an event would look like one of the start.
+                node.add(Link.EVENTS_DROPPED, 1);
+            } else {
+                event = record(time, stack.id, occurrence, what | (long) (flags | done(action)) << 32, peer, detail, bytes);
+            }
         } catch (Throwable t) {
             // A stack at its end, say. Who won a claim holds all the same: the executor waits for this thread, and no other can win it.
             if (!won) {

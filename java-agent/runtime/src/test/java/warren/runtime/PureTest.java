@@ -76,8 +76,23 @@ class PureTest {
         }
     }
 
+    interface Named {
+        default String name() {
+            return "by default";
+        }
+    }
+
+    interface Local extends Named {}
+
+    static final class Peer implements Local {}
+
     @Test
     void expressions() throws Exception {
+        assertEquals("by default", Expr.parse("this.name()").eval(new Peer(), new Object[0], null), "an interface of an interface");
+        Expr missing = Expr.parse("this.missing");
+        for (int i = 0; i < 2; i++) {
+            assertThrows(ReflectiveOperationException.class, () -> missing.eval(new Peer(), new Object[0], null), "each time");
+        }
         Object self = new Packet(new Packet(null));
         Object[] args = {"x", self};
         assertEquals(5, Expr.parse("this.next().type").eval(self, args, null));
@@ -151,6 +166,12 @@ class PureTest {
         Hook lambda = Hook.parse("org.x.P.lambda$on* kind=msg-receive");
         assertTrue(lambda.takes("lambda$on$0", synthetic) && !lambda.takes("lambda$off$0", synthetic) && !lambda.takes("on", plain));
         assertTrue(lambda.covers("org.x.P.lambda$on"));
+        // A frame has no number: however the hook writes it, it is of that frame.
+        for (String body : new String[] {"lambda$on$0", "lambda$on$*"}) {
+            Hook numbered = Hook.parse("org.x.P." + body + " kind=msg-receive");
+            assertTrue(numbered.takes("lambda$on$0", synthetic) && numbered.covers("org.x.P.lambda$on"), body);
+            assertFalse(numbered.takes("lambda$off$0", synthetic) || numbered.covers("org.x.P.lambda$off"), body);
+        }
     }
 
     private static String[] raw(String... frames) {

@@ -130,12 +130,6 @@ public final class Runner {
         return client;
     }
 
-    private synchronized List<Client> extraClients() {
-        List<Client> extra = new ArrayList<>(everyone);
-        extra.removeAll(clients);
-        return extra;
-    }
-
     /** Those whose names begin so: those of one group. */
     public List<Node> nodes(String prefix) {
         List<Node> found = new ArrayList<>();
@@ -480,10 +474,6 @@ public final class Runner {
                     client.close();
                 }));
             }
-        }
-        // Of steps that ended early a session may be open; what it owns would seem to be left over.
-        for (final Client client : extraClients()) {
-            threads.add(start("close-" + client.name, client::close));
         }
         join(threads, System.nanoTime() + operationMs * 1_000_000L);
     }
