@@ -494,7 +494,7 @@ mod tests {
         assert!(e.contains("again") && !e.contains("before"), "{e}");
         c.words = vec![
             "-c".into(),
-            "test -n \"$WARREN_DIES_WITH$WARREN_AUTORESUME\"".into(),
+            "test \"$WARREN_DIES_WITH\" = \"$PPID\" && test \"$WARREN_AUTORESUME\" = 1".into(),
         ];
         assert_eq!(
             c.run(Path::new("/bin/sh"), &interrupt, &|| false).unwrap(),

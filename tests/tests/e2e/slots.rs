@@ -59,8 +59,8 @@ fn two_clusters_at_once_are_one_campaign() {
     assert!(!again.out.contains("side by side"), "{}", again.text());
     let all = tested(&root);
     assert_eq!(all.len(), 10, "{}", again.text());
-    let distinct: BTreeSet<&String> = all.iter().collect();
-    assert_eq!(distinct.len(), 10, "a run has one number: {all:?}");
+    let numbers: BTreeSet<&str> = all.iter().filter_map(|t| t.split(' ').next()).collect();
+    assert_eq!(numbers.len(), 10, "a run has one number: {all:?}");
 }
 
 /// The process that holds a cluster is killed: its run is void and its sequence is made again, in a slot of its own; the one beside it goes on.

@@ -282,11 +282,13 @@ pub(super) fn become_the_same(
     let want = story(&whole);
     let all = lines(&whole).len();
     println!("{} cuts of {all} runs", cuts.len());
+    let (of, mut resumed) = (cuts.len(), 0);
     for (what, copy) in cuts {
         let root = copy.join("default");
         if !crate::campaign::state::exists(&root) {
             continue;
         }
+        resumed += 1;
         let there = seen(&root);
         let run_before =
             fs::read_to_string(root.join("runs.jsonl")).map_or(0, |t| t.lines().count());
@@ -315,6 +317,8 @@ pub(super) fn become_the_same(
         }
         let _ = fs::remove_dir_all(copy);
     }
+    // The others were cut before there was a state.
+    assert!(2 * resumed > of, "{resumed} of {of} were gone on with");
 }
 
 #[test]
