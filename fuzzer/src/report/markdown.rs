@@ -115,23 +115,26 @@ fn faults(f: &Finding, most: usize) -> String {
     let all = f.sheet.as_ref().map_or(&[][..], |s| &s.faults[..]);
     const SHORT: &str =
         "The call stacks are cut; they are whole in `matched.toml` of the finding's folder.\n\n";
-    let room = most.saturating_sub(length(TITLE));
+    let mut room = most.saturating_sub(length(TITLE));
     let items = |width: usize| -> Vec<String> {
         let numbered = all.iter().enumerate();
         numbered
             .map(|(i, fault)| format!("{}. {}\n", i + 1, code(&clip(fault, width))))
             .collect()
     };
-    let too_long = |text: &[String]| text.iter().map(|t| length(t)).sum::<usize>() > room;
+    let too_long =
+        |text: &[String], room: usize| text.iter().map(|t| length(t)).sum::<usize>() > room;
+    let mut title = TITLE.to_owned();
     let mut list = items(usize::MAX);
-    if too_long(&list) {
+    if too_long(&list, room) {
         // The number, the ticks and the end of its line stand beside it.
         let beside = 16;
-        let each = (room.saturating_sub(length(SHORT)) / all.len().max(1)).saturating_sub(beside);
+        room = room.saturating_sub(length(SHORT));
+        let each = (room / all.len().max(1)).saturating_sub(beside);
         list = items(each.max(FAULT));
-        list.insert(0, SHORT.to_owned());
+        title.push_str(SHORT);
     }
-    if too_long(&list) {
+    if too_long(&list, room) {
         let rest = |listed: usize| format!("\n... and {} more\n", all.len() - listed);
         let mut used = length(&rest(0));
         let mut fits = |item: &&String| {
@@ -147,7 +150,7 @@ fn faults(f: &Finding, most: usize) -> String {
     if list.is_empty() {
         return String::new();
     }
-    TITLE.to_owned() + &list.concat()
+    title + &list.concat()
 }
 
 /// The sequence and the command, both whole.
@@ -185,9 +188,16 @@ fn patterns(f: &Finding, most: usize) -> String {
     }
     let wrap = |block: &str| folded("The same as patterns, for other versions and builds", block);
     // The stacks stand in the list of faults; what else is said there holds for patterns alone.
-    let of_stack = |line: &&str| !line.starts_with("# fault ") || !line.contains(": ");
-    let kept: Vec<&str> = f.patterns.lines().filter(of_stack).collect();
+    let kept: Vec<&str> = f.patterns.lines().filter(|l| !is_stack(l)).collect();
     whole(wrap, "text", &kept.join("\n"), most, "patterns.toml")
+}
+
+/// The comment with a fault's call stack: `# fault 1: ...`; `# fault 1 keeps ...` is a note.
+fn is_stack(line: &str) -> bool {
+    let number = line
+        .strip_prefix("# fault ")
+        .and_then(|rest| rest.split_once(": "));
+    number.is_some_and(|(n, _)| n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// A sequence without comments: those are the faults' call stacks, which stand in the list of them. What is none stays as it is.
@@ -389,6 +399,24 @@ mod tests {
     }
 
     /// What the failure needs to show again stands in the command, and nothing of this machine.
+    #[test]
+    fn only_stacks_are_left_out_of_patterns() {
+        for (line, stack) in [
+            ("# fault 1: crash c1 at c1 rename after a.B.c:81", true),
+            (
+                "# fault 12 keeps its exact point: no pattern of the trace stands for it alone",
+                false,
+            ),
+            (
+                "# matched.toml with its points as patterns: role or node",
+                false,
+            ),
+            ("kind = \"crash\"", false),
+        ] {
+            assert_eq!(is_stack(line), stack, "{line}");
+        }
+    }
+
     #[test]
     fn the_command_has_the_restart_and_the_dictionary() {
         let mut f = finding();
