@@ -38,7 +38,7 @@ pub fn check(product: &RunProduct, rules: &Rules) -> CheckResult {
 mod tests {
     use super::*;
     use crate::check::testing::{Build, count, op};
-    use warren_model::Stage;
+    use warren_model::{Phase, Stage};
 
     fn written() -> Build {
         let mut b = Build::new()
@@ -47,6 +47,14 @@ mod tests {
             .op(op("s", "create", "/b", 5, 6).put("0").unknown());
         b.product.record.durable_asked = true;
         b
+    }
+
+    /// With looks at 10 and 40 ms, and a further write that was answered then.
+    fn written_between(answered: u64) -> Build {
+        written()
+            .phase(Phase::Final, 10)
+            .op(op("t", "write", "/a", 11, answered).put("2"))
+            .phase(Phase::Final, 40)
     }
 
     #[test]
@@ -60,6 +68,10 @@ mod tests {
             (
                 "healed and durable are judged apart",
                 written().everywhere(&[("/a", "0")]).durable(&[("/a", "1")]),
+            ),
+            (
+                "answered after this look began, so it may be missing",
+                written_between(50).durable(&[("/a", "1")]),
             ),
             ("not asked, nothing to say", Build::new()),
         ] {
@@ -77,6 +89,10 @@ mod tests {
             ("all is gone", written().durable(&[])),
             ("the last write is gone", written().durable(&[("/a", "0")])),
             ("another value", written().durable(&[("/a", "9")])),
+            (
+                "answered after the look before the restart, and gone in this one",
+                written_between(30).durable(&[("/a", "1")]),
+            ),
             (
                 "it was there before the restart",
                 written().everywhere(&[("/a", "1")]).durable(&[("/a", "0")]),

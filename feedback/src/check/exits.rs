@@ -2,7 +2,7 @@
 //!
 //! Rules:
 //! - self-exit: right when a rule of `[exit] legal` matches the node's log and the role of the exited process; else a failure. A
-//!   rule that matches the log but asks for a role nobody knows: unknown. No log at all: unknown.
+//!   rule that matches the log but asks for a role nobody knows: unknown. A process that says nothing in its log: unknown.
 //!
 //! Why it is right: our own kills are never in the list of exits, ends by the kernel make the run void, and which ends are right is
 //! the target's to say (a ZooKeeper leader that loses its quorum shuts down; an HBase master that loses its lease must abort).
@@ -50,8 +50,11 @@ fn legal(parts: &[&str], rules: &Rules, e: &Exit) -> Judged {
     if rules.legal_exits.is_empty() {
         return Judged::Illegal;
     }
-    if parts.is_empty() {
-        return Judged::CannotTell(format!("{} ended by itself and its log is missing", e.node));
+    if silent(parts) {
+        return Judged::CannotTell(format!(
+            "{} ended by itself and says nothing in its log",
+            e.node
+        ));
     }
     let mut doubt = None;
     for rule in &rules.legal_exits {
@@ -76,6 +79,13 @@ fn legal(parts: &[&str], rules: &Rules, e: &Exit) -> Judged {
         }
     }
     doubt.map_or(Judged::Illegal, Judged::CannotTell)
+}
+
+/// Whether no part says anything. A log that is not there comes as an empty one, and that slf4j found no logger to write to is said by nobody
+/// but slf4j ([`crate::logs::silent`] asks the same of all that a node's processes wrote): no rule can match, whatever the reason was.
+fn silent(parts: &[&str]) -> bool {
+    let says_nothing = |line: &str| line.trim().is_empty() || line.starts_with("SLF4J");
+    parts.iter().all(|part| part.lines().all(says_nothing))
 }
 
 fn found<'a>(product: &RunProduct, parts: &[&str], rules: &Rules, e: &Exit) -> Found<'a> {
@@ -203,6 +213,7 @@ mod tests {
     #[test]
     fn self_exits() {
         let quorum = "x\nINFO lost quorum, shutting down\n";
+        let no_logger = "SLF4J: Defaulting to no-operation (NOP) logger implementation\n";
         let any = || vec![rule("lost quorum", "")];
         let leader = || vec![rule("lost quorum", "leader")];
         type Case = (&'static str, RunProduct, Vec<ExitRule>, (usize, usize));
@@ -228,6 +239,21 @@ mod tests {
                 (0, 1),
             ),
             ("log missing", exited(None, None), any(), (0, 1)),
+            ("log empty", exited(None, Some("")), any(), (0, 1)),
+            ("blank lines", exited(None, Some("\n \n")), any(), (0, 1)),
+            ("no logger", exited(None, Some(no_logger)), any(), (0, 1)),
+            (
+                "no logger, and a word on standard output",
+                exited(None, Some(&format!("{no_logger}it is over\n"))),
+                any(),
+                (1, 0),
+            ),
+            (
+                "no rules, log empty",
+                exited(None, Some("")),
+                vec![],
+                (1, 0),
+            ),
             ("no rules", exited(None, Some(quorum)), vec![], (1, 0)),
             (
                 "another role",
@@ -313,6 +339,25 @@ mod tests {
             after("java.lang.Error"),
             "not its own words"
         );
+    }
+
+    /// What the process before it wrote says nothing of it.
+    #[test]
+    fn a_process_that_wrote_nothing_is_unknown() {
+        let first = "INFO up\n";
+        let mut build = Build::new();
+        build.product = exited(None, Some(first));
+        let build = build.ended("n1", 10).restarted("n1", 20);
+        let build = build.marked("n1", 0, &[0]).marked("n1", 20, &[first.len()]);
+        let mut p = build.ended("n1", 30).product;
+        let rules = Rules {
+            legal_exits: vec![rule("lost quorum", "")],
+            ..Rules::default()
+        };
+        for (number, expect) in [(1, (1, 0)), (2, (0, 1))] {
+            p.record.exits[0].incarnation = number;
+            assert_eq!(count(&check_exits(&p, &rules)), expect, "process {number}");
+        }
     }
 
     /// A reason that the target's own words name is the story, in place of whatever exception came last.

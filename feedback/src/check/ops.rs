@@ -57,6 +57,12 @@ impl Op<'_> {
         self.outcome == Outcome::Ok
     }
 
+    /// It certainly happened, and was answered by then.
+    #[must_use]
+    pub fn ok_by(&self, t: u64) -> bool {
+        self.ok() && self.until <= t
+    }
+
     /// It may have happened.
     #[must_use]
     pub fn possible(&self) -> bool {
@@ -138,6 +144,8 @@ pub struct Ops<'a> {
     ephemeral: BTreeSet<&'a str>,
     /// When healing began.
     pub healed_from: Option<u64>,
+    /// When each look at the replicas began: the first after healing, the second after the restart of all nodes.
+    looks: Vec<u64>,
     /// Lines of the history are missing: nothing in it can convict.
     torn: bool,
     /// Keys touched by operations of a kind we do not know.
@@ -153,6 +161,7 @@ impl<'a> Ops<'a> {
         let mut invokes = Vec::new();
         let mut done: BTreeMap<u64, &OpDone> = BTreeMap::new();
         let mut healed_from = None;
+        let mut looks = Vec::new();
         let mut t0 = u64::MAX;
         for event in &product.history {
             let t = match event {
@@ -196,8 +205,12 @@ impl<'a> Ops<'a> {
                     d.t_ns
                 }
                 HistoryEvent::Phase { phase, t_ns } => {
-                    if *phase == Phase::Heal {
-                        healed_from.get_or_insert(*t_ns);
+                    match phase {
+                        Phase::Heal => {
+                            healed_from.get_or_insert(*t_ns);
+                        }
+                        Phase::Final => looks.push(*t_ns),
+                        _ => {}
                     }
                     *t_ns
                 }
@@ -213,6 +226,7 @@ impl<'a> Ops<'a> {
             deleted: BTreeSet::new(),
             ephemeral: BTreeSet::new(),
             healed_from,
+            looks,
             torn: product.broken_lines.iter().any(|f| f.contains("history")),
             strange: BTreeSet::new(),
             t0,
@@ -304,6 +318,21 @@ impl<'a> Ops<'a> {
     #[must_use]
     pub fn judged(&self, key: &str) -> bool {
         self.changes.contains_key(key) && !self.strange.contains(key)
+    }
+
+    /// When the look at the replicas began that the healed round, or the durable one, tells of: each node was read later, so it must show what
+    /// was answered by then, and need not show what was answered after it. Never, where the history does not say.
+    #[must_use]
+    pub fn looked(&self, durable: bool) -> u64 {
+        let look = self.looks.get(usize::from(durable));
+        look.copied().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a change of any key that can be judged was acknowledged.
+    #[must_use]
+    pub fn any_acknowledged(&self) -> bool {
+        self.changed_keys()
+            .any(|key| self.changes(key).any(|o| o.ok()))
     }
 
     /// All puts and deletes of a key.
@@ -443,98 +472,4 @@ fn binding(done: Option<&OpDone>, rules: &Rules) -> Outcome {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::testing::{Build, ms, op};
-
-    fn rules() -> Rules {
-        Rules {
-            definite: vec!["NodeExists".into()],
-            ..Rules::default()
-        }
-    }
-
-    #[test]
-    fn effects_are_bounded_by_answer_or_session() {
-        let b = Build::new()
-            .session("s", "n1", 0)
-            .session("t", "n1", 0)
-            .session("u", "n1", 0)
-            .op(op("s", "write", "/a", 1, 2).put("1"))
-            .op(op("s", "write", "/a", 3, 4).put("2").unknown())
-            .op(op("s", "write", "/a", 5, 6).put("3").open())
-            .op(op("s", "create", "/a", 7, 8)
-                .put("4")
-                .failed("NodeExists for /a"))
-            .op(op("s", "create", "/a", 7, 8).put("5").failed("Timeout"))
-            .op(op("t", "write", "/a", 9, 10).put("6").unknown())
-            .op(op("u", "write", "/a", 9, 10).put("7").unknown())
-            .close("s", 20)
-            .end("u", 30, Some("lost"));
-        let rules = rules();
-        let ops = Ops::new(&b.product, &rules);
-        let got: Vec<_> = ops.all.iter().map(|o| (o.outcome, o.until)).collect();
-        assert_eq!(
-            got,
-            [
-                (Outcome::Ok, ms(2)),
-                (Outcome::Unknown, ms(20)),
-                (Outcome::Unknown, ms(20)),
-                (Outcome::Failed, ms(8)),
-                (Outcome::Unknown, ms(20)),
-                (Outcome::Unknown, u64::MAX),
-                (Outcome::Unknown, u64::MAX),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_definite_error_after_a_lost_first_try_is_unknown() {
-        let b = Build::new()
-            .op(op("s", "create", "/a", 1, 2).put("1").unknown())
-            .op(op("s", "create", "/a", 3, 4)
-                .put("1")
-                .failed("NodeExists")
-                .retry_of(1))
-            .op(op("s", "create", "/b", 5, 6).put("1").failed("NodeExists"))
-            .op(op("s", "create", "/b", 7, 8)
-                .put("1")
-                .failed("NodeExists")
-                .retry_of(3));
-        let rules = rules();
-        let ops = Ops::new(&b.product, &rules);
-        assert_eq!(ops.all[1].outcome, Outcome::Unknown);
-        assert_eq!(ops.all[3].outcome, Outcome::Failed);
-    }
-
-    #[test]
-    fn a_torn_history_convicts_nobody() {
-        let mut b = Build::new().op(op("s", "append", "/a", 1, 2));
-        b.product.broken_lines.push("history.jsonl".into());
-        let ops = Ops::new(&b.product, &Rules::default());
-        let mut r = CheckResult::pass();
-        r.fail(
-            &b.product,
-            crate::check::Found {
-                checker: "x",
-                kind: warren_model::FailureKind::Safety,
-                stage: warren_model::Stage::Test,
-                role: None,
-                node: None,
-                what: "y".into(),
-                evidence: vec![],
-            },
-        );
-        let r = ops.settle("x", r);
-        assert!(r.failures.is_empty());
-        assert_eq!(
-            r.unknowns.len(),
-            2,
-            "torn, and an operation of unknown kind"
-        );
-        assert!(!ops.judged("/a"));
-        // Nor does it acquit.
-        let nothing = ops.settle("x", CheckResult::pass());
-        assert_eq!((nothing.failures.len(), nothing.unknowns.len()), (0, 2));
-    }
-}
+mod tests;

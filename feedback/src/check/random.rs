@@ -382,6 +382,11 @@ impl System {
             self.read(step, true);
         }
         self.t += 100;
+        let t = self.t;
+        self.with(|b| b.phase(Phase::Final, t));
+        // A client that was left behind: its change happens after the nodes were read.
+        let late = op("late", "create", "/late", t - 50, t + 50).put("late");
+        self.with(|b| b.op(late));
         let last = self.log[self.committed()].clone();
         let content: Vec<(&str, &str)> = last.iter().map(|(k, c)| (*k, c.value.as_str())).collect();
         self.with(|b| b.everywhere(&content));

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import warren.workload.Client;
+import warren.workload.Condition;
 import warren.workload.Driver;
 import warren.workload.NamedSession;
 import warren.workload.Node;
@@ -304,13 +305,37 @@ public final class CanaryWorkload extends Driver {
             }
             out.digest(e.getKey(), e.getValue().applied, e.getValue().digest);
         }
+        leaders(run, out, limit);
+        return equalLength(dumps);
+    }
+
+    /**
+     * A leader that changes between two questions looks like two: all are asked twice, and told is what they say both times. One that was
+     * deposed may not know it for a moment, so two are asked on.
+     */
+    private static void leaders(Runner run, Observations out, long limit) throws Exception {
+        Map<Node, String> leaders = Condition.steady(limit, () -> leading(run));
+        while (leaders != null && leaders.size() > 1 && System.nanoTime() - limit < 0) {
+            LockSupport.parkNanos(20_000_000L);
+            leaders = Condition.steady(limit, () -> leading(run));
+        }
+        if (leaders == null) {
+            out.incomplete("leader", "who leads, or in which epoch, changes whenever it is asked");
+            return;
+        }
+        leaders.forEach(out::leader);
+    }
+
+    /** Each node that says it leads, and its epoch. */
+    private static Map<Node, String> leading(Runner run) throws IOException {
+        Map<Node, String> leading = new LinkedHashMap<>();
         for (Node node : run.alive()) {
             String status = Sockets.word(run.clients.get(0).address, node.address, PORT, "srvr", 1000);
             if (status.contains("Mode: leader")) {
-                out.leader(node, status.replaceAll("(?s).*Epoch: (\\d+).*", "$1"));
+                leading.put(node, status.replaceAll("(?s).*Epoch: (\\d+).*", "$1"));
             }
         }
-        return equalLength(dumps);
+        return leading;
     }
 
     private Map<Node, Dump> dumps(Runner run) throws Exception {

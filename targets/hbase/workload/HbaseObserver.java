@@ -69,10 +69,10 @@ final class HbaseObserver {
             if (!settled()) {
                 return false;
             }
-            // A master's start stands for its epoch.
-            out.leader(master, Long.toString(admin.getMaster().getStartcode()));
             long limit = Math.max(began + SETTLE_NS, System.nanoTime() + READ_NS);
             boolean whole = layout(limit);
+            // Only now, as another one may have taken over meanwhile, and who leads is to tell of the rows. A master's start stands for its epoch.
+            out.leader(master, Long.toString(admin.getMaster().getStartcode()));
             return contents(limit) && whole;
         }
     }
@@ -249,6 +249,7 @@ final class HbaseObserver {
 
     /** @return whether all tables could be read; one that could not ends it, as the round can be compared no more */
     private boolean contents(long limit) throws Exception {
+        Map<String, String> told = new TreeMap<>();
         for (String table : new TreeSet<>(workload.tables.names())) {
             String[] state = new String[1];
             if (!patient(table, limit, by -> state[0] = HbaseTables.seen(by, admin, table))) {
@@ -256,18 +257,25 @@ final class HbaseObserver {
             }
             String seen = state[0];
             if (seen != null) {
-                out.replica(master, "0", HbaseTables.key(table), seen, null);
+                tell(told, HbaseTables.key(table), seen);
             }
             Map<String, String> rows = new TreeMap<>();
             if (seen != null && !rows(table, seen, rows, limit)) {
                 return false;
             }
             for (Map.Entry<String, String> row : rows.entrySet()) {
-                out.replica(master, "0", HbaseRows.key(table, row.getKey()), row.getValue(), null);
+                tell(told, HbaseRows.key(table, row.getKey()), row.getValue());
             }
             half(table, seen, rows);
         }
+        // Says that all of it was read, too: a cluster that has no table any more has no line of its own else.
+        out.digest(master, "0", Integer.toHexString(told.hashCode()));
         return true;
+    }
+
+    private void tell(Map<String, String> told, String key, String value) {
+        told.put(key, value);
+        out.replica(master, "0", key, value, null);
     }
 
     /** All rows of a table. A disabled one is enabled for it, and disabled again: what is left enabled is no table of the history's any more. */

@@ -25,4 +25,29 @@ public interface Condition {
             Thread.sleep(20);
         }
     }
+
+    /** What is seen. */
+    interface Look<T> {
+        T look() throws Exception;
+    }
+
+    /**
+     * Looks until two looks in a row see the same: one that asks several nodes may meet a change in its midst, and see what never was.
+     *
+     * @return what they saw; null when it was another thing each time until the limit
+     */
+    static <T> T steady(long limit, Look<T> look) throws Exception {
+        T last = look.look();
+        while (true) {
+            T now = look.look();
+            if (now.equals(last)) {
+                return now;
+            }
+            if (System.nanoTime() - limit >= 0) {
+                return null;
+            }
+            last = now;
+            Thread.sleep(20);
+        }
+    }
 }

@@ -3,6 +3,7 @@ package warren.workload;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -105,5 +106,24 @@ class LibrarySessionTest {
         assertThrows(IllegalStateException.class, () -> Condition.await(PATIENCE_S, () -> {
             throw new IllegalStateException("not to be waited for");
         }));
+    }
+
+    /** Two nodes are asked who leads; `n1+n2` is seen when n1 was asked before a change and n2 after it. */
+    @Test
+    void whatChangesBetweenTwoLooksIsLookedAtAgain() throws Exception {
+        long later = System.nanoTime() + PATIENCE_S * 1_000_000_000L;
+        long over = System.nanoTime();
+        assertEquals("n1", steady(later, "n1", "n1"));
+        assertEquals("n2", steady(later, "n1+n2", "n2", "n2"));
+        assertEquals("n1+n2", steady(later, "n1+n2", "n1+n2"), "both lead, now and again");
+        assertEquals("n1", steady(over, "n1", "n1"), "it is looked twice however late it is");
+        assertNull(steady(over, "n1+n2", "n2"));
+    }
+
+    private static String steady(long limit, String... looks) throws Exception {
+        int[] next = new int[1];
+        String seen = Condition.steady(limit, () -> looks[next[0]++]);
+        assertEquals(looks.length, next[0], "no look more than it takes");
+        return seen;
     }
 }

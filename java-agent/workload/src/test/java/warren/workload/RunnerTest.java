@@ -199,6 +199,69 @@ class RunnerTest {
         }
     }
 
+    /** A session of its own, closed whatever its operations came to; whether the history has its end. */
+    private static void inOneSession(Runner run, String name, Client.Call... calls) throws Exception {
+        Client client = run.extra(name);
+        client.session(100);
+        try {
+            for (Client.Call call : calls) {
+                client.run(Operation.of("write", name).value("v"), call);
+            }
+        } catch (LinkageError e) {
+            // As a library that lacks a class.
+        } finally {
+            client.close();
+        }
+    }
+
+    @Test
+    void theHistoryHasNoEndOfASessionWithAnOperationThatMayStillHappen() throws Exception {
+        start(new FakeDriver() {
+            @Override
+            public void steps(Runner run) throws Exception {
+                Client.Call unknown = () -> Result.unknown("lost");
+                Client.Call error = () -> {
+                    throw new LinkageError("no such class");
+                };
+                inOneSession(run, "sure-ok", Result::ok, Result::ok);
+                inOneSession(run, "open-unknown", unknown);
+                inOneSession(run, "open-still", unknown, Result::ok);
+                inOneSession(run, "open-error", Result::ok, error);
+                inOneSession(run, "open-failed", () -> Result.failed("Timeout"));
+                Client around = run.extra("open-around");
+                around.session(100);
+                around.run(Operation.of("delete", "row"), () -> {
+                    around.run(Operation.of("write", "table").value("v"), unknown);
+                    return Result.ok();
+                });
+                around.close();
+                Client anew = run.extra("sure-anew");
+                anew.session(100);
+                anew.run(Operation.of("write", "k").value("v"), unknown);
+                anew.drop();
+                inOneSession(run, "sure-other", Result::ok);
+                anew.session(100);
+                anew.run(Operation.of("write", "k").value("w"), Result::ok);
+                anew.close();
+            }
+        });
+        command(WorkloadPage.CONNECT);
+        page.putLong(4 * 8, System.nanoTime());
+        command(WorkloadPage.GO);
+        for (String client : new String[] {"sure-ok", "sure-anew", "sure-other"}) {
+            assertEquals(1, ends(client), client);
+        }
+        for (String client : new String[] {"open-unknown", "open-still", "open-error", "open-failed", "open-around"}) {
+            assertEquals(0, ends(client), client);
+        }
+        assertEquals(1, lines("history.jsonl", "\"client\":\"open-around\"").stream().filter(l -> l.contains("\"op\":\"write\"")).count());
+        command(WorkloadPage.EXIT);
+    }
+
+    private long ends(String client) throws Exception {
+        return lines("history.jsonl", "\"ev\":\"close\"").stream().filter(l -> l.contains("\"client\":\"" + client + "\"")).count();
+    }
+
     @Test
     void anOperationThatHangsIsCutAtTheEnd() throws Exception {
         FakeDriver driver = new FakeDriver();
