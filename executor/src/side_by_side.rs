@@ -4,12 +4,12 @@
 //! and hands the products back in the order in which the runs ended. A thread that dies costs its run alone.
 
 use crate::run::{RunError, RunOptions, Runner};
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{FaultSequence, RunProduct, RunRecord, Void};
@@ -34,7 +34,7 @@ pub struct SideBySide {
 
 impl Default for SideBySide {
     fn default() -> Self {
-        let (tell, told) = channel();
+        let (tell, told) = unbounded();
         SideBySide {
             going_on: Vec::new(),
             ended: VecDeque::new(),

@@ -3,6 +3,7 @@
 //! Every other crate speaks in these types. Nothing here does I/O, reads a clock or starts anything; LibAFL is known only
 //! behind the feature `libafl` (`Input` for [`FaultSequence`]). Words are those of the field (docs/ARCHITECTURE.md).
 
+pub mod address;
 pub mod constraints;
 pub mod frames;
 pub mod history;

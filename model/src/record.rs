@@ -241,6 +241,8 @@ pub struct RunProduct {
     pub from_prefix: Option<FromPrefix>,
     /// So many starts of nodes went on from parked JVMs.
     pub unparked: u32,
+    /// Of its time, what the durability restart and its questions took, ms.
+    pub durable_ms: u64,
     /// Where it had to make do with less than it was to begin from. Add to it by [`RunProduct::fell_back`], which warns too.
     pub fallbacks: Fallbacks,
     /// Of its test, where that was asked for.

@@ -1,6 +1,6 @@
 //! What a run's nodes did, as the agents recorded it: events in time order, stacks and texts interned once.
 //!
-//! Made by the executor from the node pages; read by feedback (recovery points) and by strategies (children).
+//! Made by the executor from the node pages; read by feedback (states) and by strategies (children, recovery points).
 
 use crate::frames::frames_match;
 use crate::ids::{NodeName, StackId};

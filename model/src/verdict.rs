@@ -3,6 +3,7 @@
 use crate::ids::NodeName;
 use crate::void::Void;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The worst thing found.
@@ -29,7 +30,7 @@ pub enum FailureKind {
 /// As in every file and message.
 impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             FailureKind::Safety => "safety",
             FailureKind::Liveness => "liveness",
             FailureKind::Hang => "hang",
@@ -50,7 +51,7 @@ pub enum Stage {
 /// As in every file and message.
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Stage::Test => "test",
             Stage::Degraded => "degraded",
             Stage::Healed => "healed",
@@ -99,6 +100,13 @@ pub struct Judgement {
 }
 
 impl Judgement {
+    /// The signatures of its failures, each once.
+    #[must_use]
+    pub fn signatures(&self) -> BTreeSet<&str> {
+        let all = self.failures.iter();
+        all.map(|f| f.signature.as_str()).collect()
+    }
+
     /// The signature a finding is filed under: that of its first failure, safety before liveness.
     #[must_use]
     pub fn signature(&self) -> Option<&str> {

@@ -1,10 +1,12 @@
-//! Who may depend on whom, asserted from `cargo metadata` (docs/ARCHITECTURE.md, "Arrows").
+//! Who may depend on whom, asserted from `cargo metadata` (docs/ARCHITECTURE.md, "Arrows"); that what is declared is used and has its
+//! reason; and that the files and modules which heads of files name are there.
 //!
-//! Reads only what the manifests declare, of every kind (normal, build, dev), without the network. It does not look at
-//! source code: an arrow that is not declared cannot be used.
+//! For arrows it reads only what the manifests declare, of every kind (normal, build, dev), without the network, and no source code: an
+//! arrow that is not declared cannot be used.
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// Every arrow allowed between crates of the workspace; `warren-tests` may know all of them.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -144,4 +146,215 @@ fn exactly_one_binary() {
         .map(|t| t.name.clone())
         .collect();
     assert_eq!(bins, vec!["warren".to_owned()]);
+}
+
+/// The folder of a crate.
+fn folder(package: &Package) -> PathBuf {
+    let manifest = package.manifest_path.as_std_path();
+    manifest
+        .parent()
+        .expect("a manifest lies in a folder")
+        .to_owned()
+}
+
+/// The `.rs` files of a crate, by their paths below its folder.
+type Sources = BTreeMap<PathBuf, String>;
+
+fn sources(package: &Package) -> Sources {
+    let root = folder(package);
+    let mut found = Sources::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of a crate") {
+            let path = entry.expect("an entry of a folder").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a source");
+                let below = path.strip_prefix(&root).expect("below its crate");
+                found.insert(below.to_owned(), text);
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no source in {}", root.display());
+    found
+}
+
+/// Whether a line of code, not one of comments alone, names a crate: `name::`.
+fn names(text: &str, name: &str) -> bool {
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .any(|line| {
+            line.match_indices(name).any(|(at, _)| {
+                !line[..at].ends_with(in_word) && line[at + name.len()..].starts_with("::")
+            })
+        })
+}
+
+/// The entries of the workspace's table of dependencies, and whether each has its reason: a comment right above or beside it.
+fn reasons(manifest: &str) -> BTreeMap<String, bool> {
+    let table = manifest
+        .split_once("[workspace.dependencies]\n")
+        .expect("a table of dependencies")
+        .1;
+    let mut found = BTreeMap::new();
+    let mut above = "";
+    for line in table.lines().take_while(|line| !line.starts_with('[')) {
+        if !line.starts_with('#')
+            && let Some((name, value)) = line.split_once('=')
+        {
+            let reason = above.starts_with('#') || value.contains('#');
+            found.insert(name.trim().to_owned(), reason);
+        }
+        above = line;
+    }
+    found
+}
+
+#[test]
+fn each_dependency_is_used_and_has_its_reason() {
+    let meta = metadata();
+    let mut bad = Vec::new();
+    let mut declared = BTreeSet::new();
+    for package in &meta.packages {
+        let sources = sources(package);
+        for d in &package.dependencies {
+            declared.insert(d.name.clone());
+            let name = d.name.replace('-', "_");
+            if d.kind == DependencyKind::Normal && !sources.values().any(|t| names(t, &name)) {
+                bad.push(format!("{} does not use {}", package.name, d.name));
+            }
+        }
+    }
+    let manifest = meta.workspace_root.join("Cargo.toml");
+    let manifest = std::fs::read_to_string(manifest).expect("the workspace's manifest");
+    let reasons = reasons(&manifest);
+    for (name, reason) in &reasons {
+        if !declared.contains(name) {
+            bad.push(format!("{name} is declared by no crate"));
+        }
+        // Our own crates are in docs/ARCHITECTURE.md, with the arrows between them.
+        let own = meta.packages.iter().any(|p| p.name == *name);
+        if !own && !reason {
+            bad.push(format!("{name} has no reason in Cargo.toml"));
+        }
+    }
+    for name in &declared {
+        if !reasons.contains_key(name) {
+            bad.push(format!("{name} is not in the workspace's table"));
+        }
+    }
+    assert_eq!(bad, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_used_or_has_no_reason_is_seen() {
+    for (text, want) in [
+        ("use abc::d;", true),
+        ("    #[derive(abc::D)]", true),
+        ("    // use abc::d;", false),
+        ("use xabc::d;", false),
+        ("let abc = abc_of();", false),
+    ] {
+        assert_eq!(names(text, "abc"), want, "{text}");
+    }
+    let table = "[workspace.dependencies]\n# why\na = \"1\"\nb = \"1\"\nc = \"1\" # why\n\n[profile.dev]\nd = 1\n";
+    let want = [("a", true), ("b", false), ("c", true)];
+    let want: BTreeMap<String, bool> = want.map(|(name, reason)| (name.to_owned(), reason)).into();
+    assert_eq!(reasons(table), want);
+}
+
+/// What stands between backticks in the head of a file.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// Whether a text has an item of this name.
+fn declares(text: &str, name: &str) -> bool {
+    let kinds = ["fn", "struct", "enum", "trait", "type", "const", "static"];
+    let words: Vec<&str> = text
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|w| !w.is_empty())
+        .collect();
+    words
+        .windows(2)
+        .any(|pair| kinds.contains(&pair[0]) && pair[1] == name)
+}
+
+/// What the head of a file names and is not there. `x.rs` is to be a file of its crate, `a/x.rs` one of any; `a::b`, if `a` is a folder
+/// of modules of its crate, a module there, or an item of `a` or of the file itself. What else is named is not looked at.
+fn misnamed(file: &Path, own: &Sources, all: &BTreeSet<PathBuf>) -> Vec<String> {
+    let is_word = |w: &&str| !w.is_empty() && w.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let is_there = |name: &str| {
+        if name.ends_with(".rs") {
+            return match name.contains('/') {
+                true => all.iter().any(|p| p.ends_with(name)),
+                false => own.keys().any(|p| p.ends_with(name)),
+            };
+        }
+        let path: Vec<&str> = name.split("::").collect();
+        let [folder, .., last] = path[..] else {
+            return true;
+        };
+        let is_folder = own.keys().filter_map(|p| p.parent()).any(|above| {
+            let mut names = above.components();
+            names.any(|c| c.as_os_str() == folder)
+        });
+        if !is_folder || !path.iter().all(is_word) {
+            return true;
+        }
+        let whole: PathBuf = path.iter().collect();
+        let within: PathBuf = path[..path.len() - 1].iter().collect();
+        own.iter().any(|(p, text)| {
+            let module = p.with_extension("");
+            let of_folder =
+                p.ends_with("mod.rs") && p.parent().is_some_and(|f| f.ends_with(&within));
+            let looked_at = p == file || of_folder || module.ends_with(&within);
+            module.ancestors().any(|m| m.ends_with(&whole)) || (looked_at && declares(text, last))
+        })
+    };
+    named(&own[file])
+        .filter(|name| !is_there(name))
+        .map(|name| format!("{}: `{name}`", file.display()))
+        .collect()
+}
+
+#[test]
+fn files_and_modules_that_heads_name_are_there() {
+    let meta = metadata();
+    let crates: Vec<Sources> = meta.packages.iter().map(sources).collect();
+    let all: BTreeSet<PathBuf> = crates.iter().flat_map(BTreeMap::keys).cloned().collect();
+    let mut bad = Vec::new();
+    for own in &crates {
+        for file in own.keys() {
+            bad.extend(misnamed(file, own, &all));
+        }
+    }
+    assert_eq!(bad, Vec::<String>::new());
+}
+
+#[test]
+fn a_head_that_names_what_is_not_there_is_seen() {
+    let head = "//! `page.rs`, `ui/page.rs`, `host.rs`: `run::made::image`, `run::image`, `run::Runner`,\n//! `run::gone`, `warp::gone`, `gone.rs`, `run/host.rs`, `here`, `slot::mine`.\n\nfn mine() {}\n//! `late.rs`\n";
+    let own: Sources = [
+        ("src/run/mod.rs", "/// `run::image`\npub struct Runner;"),
+        ("src/run/made/image.rs", ""),
+        ("src/slot/host.rs", head),
+    ]
+    .map(|(path, text)| (PathBuf::from(path), text.to_owned()))
+    .into();
+    let mut all: BTreeSet<PathBuf> = own.keys().cloned().collect();
+    all.insert("src/ui/page.rs".into());
+    let said = misnamed(Path::new("src/slot/host.rs"), &own, &all);
+    let want = [
+        "page.rs",
+        "run::image",
+        "run::gone",
+        "gone.rs",
+        "run/host.rs",
+    ];
+    assert_eq!(said, want.map(|name| format!("src/slot/host.rs: `{name}`")));
 }

@@ -1,7 +1,7 @@
 //! Renaming nodes at GO so that recorded roles fall on present ones. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use warren_model::{At, ClusterShape, Fault, FaultAt, FaultSequence, NodeName, Phase, Who};
+use warren_model::{ClusterShape, FaultAt, FaultSequence, NodeName, Phase};
 
 /// Recorded name -> name in this run, within each group; names that stay are not in it. Nodes of start faults are never
 /// renamed; a sequence that knows no roles is taken as it stands.
@@ -17,7 +17,11 @@ pub fn rename_map(
     }
     let pinned = start_nodes(sequence);
     for group in &shape.groups {
-        let free: Vec<&NodeName> = group.nodes.iter().filter(|n| !pinned.contains(n)).collect();
+        let free: Vec<&NodeName> = group
+            .nodes
+            .iter()
+            .filter(|n| !pinned.contains(*n))
+            .collect();
         map.extend(
             in_order(sequence, present, &free).unwrap_or_else(|| few(sequence, present, &free)),
         );
@@ -91,27 +95,12 @@ fn few(
     map
 }
 
-fn start_nodes(sequence: &FaultSequence) -> BTreeSet<NodeName> {
-    sequence
-        .faults
-        .iter()
+/// All that faults of the start name, as members of a cut, too: they come before roles are known, so they mean these very nodes.
+fn start_nodes(sequence: &FaultSequence) -> BTreeSet<&NodeName> {
+    let faults = sequence.faults.iter();
+    faults
         .filter(|f| f.at.phase() == Phase::Start)
-        .flat_map(|f| {
-            let at = match &f.at {
-                At::Exact(p) => Some(p.node.clone()),
-                At::Pattern(p) => p.node.clone(),
-                At::Joined(n) => Some(n.clone()),
-                At::AtOnce | At::After(_) => None,
-            };
-            let who = match &f.fault {
-                Fault::Crash {
-                    who: Who::Node(n), ..
-                }
-                | Fault::Reboot { who: Who::Node(n) } => Some(n.clone()),
-                _ => None,
-            };
-            at.into_iter().chain(who)
-        })
+        .flat_map(FaultAt::named_nodes)
         .collect()
 }
 

@@ -86,19 +86,19 @@ impl Controller {
     /// sessions learns it when the last one is over; where the wait ends before that and [`Limits::idle`] more, it is not made longer for it.
     fn may_not_know(&self, quiet: u64, now: u64) -> bool {
         let notice = nanos(self.limits.notice);
-        let of_a_cut = self.state.cut.is_some() && quiet <= notice;
+        if self.state.cut.is_some() && quiet <= notice {
+            return true;
+        }
+        let Some(died) = self.died else {
+            return false;
+        };
+        let told = died
+            .saturating_add(notice)
+            .saturating_add(nanos(self.limits.idle));
         let ends = self
             .waits_since(now)
             .saturating_add(nanos(self.longest_wait()));
-        let told = |died: u64| {
-            died.saturating_add(notice)
-                .saturating_add(nanos(self.limits.idle))
-        };
-        of_a_cut
-            || self
-                .died
-                .map(told)
-                .is_some_and(|told| now <= told && told <= ends)
+        now <= told && told <= ends
     }
 
     /// When the wait for the current fault began. While a stall holds its thread, that nothing comes is the stall's work.

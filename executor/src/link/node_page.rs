@@ -227,25 +227,28 @@ impl NodePage {
                 max: PLAN_MAX,
             });
         }
-        let texts: usize = entries.iter().map(|e| pattern_text(&e.at).len()).sum();
-        if texts > PATTERNS_BYTES {
+        // One text after the other, and for each entry where its own begins.
+        let mut texts = String::new();
+        let mut written: Vec<[u64; 16]> = Vec::with_capacity(entries.len());
+        for e in entries {
+            let text = pattern_text(&e.at);
+            written.push(entry_words(e, texts.len(), text.len()));
+            texts.push_str(&text);
+        }
+        if texts.len() > PATTERNS_BYTES {
             return Err(LinkError::TooMany {
                 what: "the pattern text of one node (bytes)",
-                value: texts,
+                value: texts.len(),
                 max: PATTERNS_BYTES,
             });
         }
         let r#gen = self.word(Word::PlanGen) & !1;
         self.page.set(Word::PlanGen as usize * 8, r#gen + 1);
-        let mut text_at = 0;
-        for (i, e) in entries.iter().enumerate() {
-            let text = pattern_text(&e.at);
-            self.page.write(PATTERNS + text_at, text.as_bytes());
-            let words = entry_words(e, text_at, text.len());
+        self.page.write(PATTERNS, texts.as_bytes());
+        for (i, words) in written.iter().enumerate() {
             for (w, value) in words.iter().enumerate() {
                 self.page.set(PLAN + i * PLAN_ENTRY + w * 8, *value);
             }
-            text_at += text.len();
         }
         self.page
             .set(Word::PlanCount as usize * 8, entries.len() as u64);
@@ -484,6 +487,34 @@ mod tests {
         assert_eq!(p.held_by(2).map(|h| h.n), Some(7));
         p.write_plan(&[]).unwrap();
         assert_eq!((p.word(Word::PlanGen), p.word(Word::PlanCount)), (4, 0));
+    }
+
+    #[test]
+    fn texts_of_patterns_lie_one_after_the_other() {
+        let (dir, p) = page();
+        let entry = |index, frame: &str| PlanEntry {
+            index,
+            phase: Phase::Test,
+            n: 1,
+            stall: None,
+            at: PlanWhere::Pattern {
+                frames: vec![frame.to_owned()],
+                stack: None,
+                kind: None,
+                place: None,
+                role: 0,
+            },
+        };
+        p.write_plan(&[entry(0, "*.abcdefghi"), entry(1, "x.*")])
+            .unwrap();
+        let b = std::fs::read(dir.path().join("n")).unwrap();
+        assert_eq!(&b[PATTERNS..PATTERNS + 14], b"*.abcdefghix.*");
+        let place = |i: usize| {
+            let at = PLAN + i * PLAN_ENTRY + 64;
+            let word = |at: usize| u64::from_le_bytes(b[at..at + 8].try_into().unwrap());
+            (word(at), word(at + 8))
+        };
+        assert_eq!([place(0), place(1)], [(0, 11), (11, 3)]);
     }
 
     #[test]

@@ -4,10 +4,10 @@
 
 use super::LinkError;
 use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::posix_fallocate;
 use std::io::Read;
-use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file mapped read-write, or what one held when it was read; its size never changes.
 #[derive(Debug)]
@@ -35,11 +35,7 @@ impl SharedPage {
             .open(path)
             .map_err(fail)?;
         let length = i64::try_from(bytes).map_err(|e| fail(std::io::Error::other(e)))?;
-        // SAFETY: plain system call on a descriptor we own; no memory is touched.
-        let rc = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) };
-        if rc != 0 {
-            return Err(fail(std::io::Error::from_raw_os_error(rc)));
-        }
+        posix_fallocate(&file, 0, length).map_err(|e| fail(e.into()))?;
         let map = MmapOptions::new().len(bytes).map_raw(&file).map_err(fail)?;
         Ok(SharedPage { map, bytes })
     }
@@ -103,8 +99,9 @@ impl SharedPage {
             "word at {offset} of a page of {} bytes",
             self.bytes
         );
-        // SAFETY: inside the mapping (asserted), aligned (mappings are page-aligned, offset is a multiple of 8), and only ever
-        // touched atomically; the mapping lives as long as `self`.
+        // SAFETY: inside the mapping (asserted), aligned (mappings are page-aligned, offset is a multiple of 8), and touched by this
+        // process only here, so only ever atomically and as whole words (other processes write by their own rules: whoever reads
+        // what they are writing may see a part of it); the mapping lives as long as `self`.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
     }
 
@@ -119,34 +116,25 @@ impl SharedPage {
         self.word(offset).store(value, Ordering::Release);
     }
 
-    fn byte(&self, offset: usize) -> &AtomicU8 {
-        assert!(offset < self.bytes, "byte {offset} of {}", self.bytes);
-        // SAFETY: inside the mapping (asserted) and only touched atomically.
-        unsafe { AtomicU8::from_ptr(self.map.as_mut_ptr().add(offset)) }
-    }
-
-    /// A copy of a range. Words where aligned, so that large maps copy fast.
+    /// A copy of a range that begins at a multiple of 8, taken word by word; so the last word must be in the page as a whole.
     #[must_use]
     pub fn copy(&self, offset: usize, len: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(len);
-        let end = offset + len;
-        let mut at = offset;
-        while at < end {
-            if at.is_multiple_of(8) && at + 8 <= end {
-                out.extend_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
-                at += 8;
-            } else {
-                out.push(self.byte(at).load(Ordering::Relaxed));
-                at += 1;
-            }
+        let mut out = Vec::with_capacity(len.next_multiple_of(8));
+        for at in (offset..offset + len).step_by(8) {
+            out.extend_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
         }
+        out.truncate(len);
         out
     }
 
-    /// Writes bytes; readers learn of them by a word set afterwards.
+    /// Writes bytes from a multiple of 8 on, as whole words: the last one is filled up with zeros. Readers learn of them by a word
+    /// set afterwards.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        for (i, b) in bytes.iter().enumerate() {
-            self.byte(offset + i).store(*b, Ordering::Relaxed);
+        for (i, piece) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..piece.len()].copy_from_slice(piece);
+            self.word(offset + i * 8)
+                .store(u64::from_le_bytes(word), Ordering::Relaxed);
         }
     }
 }
@@ -163,9 +151,11 @@ mod tests {
         a.set(8, 0x0102_0304_0506_0708);
         let file = std::fs::read(&path).unwrap();
         assert_eq!(&file[8..16], &[8, 7, 6, 5, 4, 3, 2, 1], "little endian");
-        a.write(17, b"abc");
-        assert_eq!(a.copy(16, 5), b"\0abc\0");
-        assert_eq!(a.copy(3, 8).len(), 8);
+        a.set(24, u64::MAX);
+        a.write(16, b"abcdefghijk");
+        assert_eq!(a.copy(16, 13), b"abcdefghijk\0\0");
+        assert_eq!(a.copy(4088, 8), [0; 8], "up to the end");
+        assert!(a.copy(16, 0).is_empty());
     }
 
     #[test]
@@ -203,6 +193,26 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let a = SharedPage::create(&dir.path().join("p"), 4096).unwrap();
         let _ = a.get(4096);
+    }
+
+    #[test]
+    #[should_panic(expected = "word at 17")]
+    fn bytes_begin_at_a_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let a = SharedPage::create(&dir.path().join("p"), 4096).unwrap();
+        a.write(17, b"abc");
+    }
+
+    #[test]
+    fn what_cannot_be_allocated_is_an_error_with_its_cause() {
+        let dir = tempfile::tempdir().unwrap();
+        // No length is none that can be allocated.
+        match SharedPage::create(&dir.path().join("p"), 0) {
+            Err(LinkError::Create { source, .. }) => {
+                assert_eq!(source.raw_os_error(), Some(libc::EINVAL));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -66,18 +66,6 @@ impl WorkloadPage {
         self.0.set(11 * 8, done as u64);
     }
 
-    /// When the fixed steps ended, ns; 0 = not yet.
-    #[must_use]
-    pub fn fixed_done(&self) -> u64 {
-        self.0.get(5 * 8)
-    }
-
-    /// (operations that were ok, operations with any outcome).
-    #[must_use]
-    pub fn ops(&self) -> (u64, u64) {
-        (self.0.get(6 * 8), self.0.get(7 * 8))
-    }
-
     pub fn set_deadline(&self, t_ns: u64) {
         self.0.set(9 * 8, t_ns);
     }

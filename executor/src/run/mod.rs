@@ -1,6 +1,6 @@
 //! One run from left to right: slot, cluster, workload, faults, checks, collection (docs/ARCHITECTURE.md, "One run").
 //!
-//! Called by the fuzzer's executor, `replay` and `bench`. What the cluster does is in the record; only what is wrong with us or
+//! Called by LibAFL's executor in a campaign, and by `replay`, `seed check`, `tmin`, `doctor` and `bench`. What the cluster does is in the record; only what is wrong with us or
 //! with the request is an error.
 
 mod asking;

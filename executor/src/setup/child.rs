@@ -4,6 +4,9 @@
 //! is: the first one ends the tool that is running and refuses every later one. A tool ends with a Warren that is killed. It starts no
 //! process of a target.
 
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
@@ -38,14 +41,14 @@ fn output_unless(command: &mut Command, stop: &AtomicBool) -> io::Result<Output>
     if stop.load(Ordering::SeqCst) {
         return Err(ended());
     }
-    let warren = std::process::id();
-    // SAFETY: the closure makes three system calls and allocates nothing.
+    let warren = Pid::this();
+    // SAFETY: the closure makes system calls only (two, and a third that ends the child), and allocates nothing.
     unsafe {
         command.pre_exec(move || {
             // A Warren that is killed takes its tools along: the lock goes with it, and the next one would start theirs beside them. The
             // signal comes when the thread that started the tool ends, which is the one that waits for it.
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-            if libc::getppid().cast_unsigned() != warren {
+            let _ = set_pdeathsig(Signal::SIGKILL);
+            if getppid() != warren {
                 libc::_exit(1);
             }
             Ok(())

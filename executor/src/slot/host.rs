@@ -1,15 +1,16 @@
 //! Warren's end of a slot: [`Slot`].
 //!
-//! Called by deploy, run and teardown, from any thread. One reader thread per slot sorts what init says into replies and
-//! exits. Kills and liveness go past init, by pidfd (`process.rs`): they must take microseconds.
+//! Called by `run` and by what tries whether slots work here (`levels.rs`, `trial.rs`), from any thread. One reader thread per
+//! slot sorts what init says into replies and exits. Kills and liveness go past init, by pidfd (`process.rs`): they must take
+//! microseconds.
 
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::level3::{self, PlainSlot};
@@ -36,7 +37,6 @@ pub struct Launched {
 /// A live slot. Dropping it kills everything in it and waits until it is gone.
 #[derive(Debug)]
 pub struct Slot {
-    level: Level,
     init: Init,
     host_pid: i32,
     root: PathBuf,
@@ -108,7 +108,6 @@ impl Slot {
         let shared = Arc::new(Shared::default());
         init.read_on(Arc::clone(&shared), stderr)?;
         Ok(Slot {
-            level: config.level,
             init,
             host_pid,
             root,
@@ -122,11 +121,6 @@ impl Slot {
             shared,
             plain,
         })
-    }
-
-    /// The isolation this slot has.
-    pub fn level(&self) -> Level {
-        self.level
     }
 
     /// ROOT as Warren sees it (docs/formats.md section 1). Paths below it are valid while the slot is open.
@@ -151,7 +145,7 @@ impl Slot {
 
     /// Address of node `i` (0-based over all groups): 127.0.0.11 + i, at level 3 127.S.0.11 + i. At most 240 nodes.
     pub fn node_addr(&self, i: usize) -> Ipv4Addr {
-        Ipv4Addr::new(127, self.second, 0, 11u8.saturating_add(i.min(240) as u8))
+        warren_model::address::of_node(self.second, i)
     }
 
     /// The slot's CLOCK_MONOTONIC, ns: the one clock of everything in it, and of whoever deals with it. A restored slot's is not
@@ -526,7 +520,7 @@ impl Slot {
         doing: &dyn Fn() -> String,
         limit: Duration,
     ) -> Result<(Reply, Option<OwnedFd>), SlotError> {
-        let (sender, receiver): (Sender<Answer>, Receiver<Answer>) = channel();
+        let (sender, receiver): (Sender<Answer>, Receiver<Answer>) = bounded(1);
         let id = {
             let mut state = self.shared.lock();
             if let Some(said) = &state.lost {

@@ -3,7 +3,7 @@
 //! Called by `main` of the binary before any thread exists. It makes the namespaces, becomes pid 1 (levels 1 and 2),
 //! then serves its one socket (fd 0) on a single-threaded runtime: starts and reaps processes, asks text probes, drops
 //! packets, counts stalls. End of file on the socket ends it, and with it everything in the slot. It takes no
-//! decision of its own and writes no file but the level 3 state file.
+//! decision of its own; of the files outside the slot it writes the level 3 state file and CRIU's images only.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -17,9 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, setsid};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork, getppid, setsid};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
@@ -97,17 +98,13 @@ fn take_socket() -> Option<OwnedFd> {
         .write(true)
         .open("/dev/null")
         .ok()?;
-    // SAFETY: dup2 onto the standard descriptors, which std never closes; /dev/null is open.
-    unsafe {
-        libc::dup2(null.as_raw_fd(), 0);
-        libc::dup2(null.as_raw_fd(), 1);
-    }
+    let _ = dup2_stdin(&null);
+    let _ = dup2_stdout(&null);
     Some(socket)
 }
 
 fn die_with_parent() {
-    // SAFETY: prctl with integer arguments only.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+    let _ = set_pdeathsig(Signal::SIGKILL);
 }
 
 fn refuse(socket: &OwnedFd, e: StepError) -> i32 {
@@ -146,7 +143,7 @@ fn pid_one(socket: OwnedFd, setup: Setup, images: Option<OwnedFd>) -> i32 {
         .names
         .iter()
         .enumerate()
-        .map(|(i, n)| (n.clone(), Ipv4Addr::new(127, setup.second, 0, 11 + i as u8)))
+        .map(|(i, n)| (n.clone(), warren_model::address::of_node(setup.second, i)))
         .collect();
     match namespaces::furnish(setup.root_bytes, setup.shm_bytes, &hosts) {
         Ok(notes) => serve(socket, setup, images, host_pid, notes),
@@ -161,8 +158,8 @@ fn serve(
     host_pid: i32,
     notes: Vec<String>,
 ) -> i32 {
-    // SAFETY: prctl with integer arguments only. At level 3 orphans of the nodes come to us, so that we can kill them.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    // At level 3 orphans of the nodes come to us, so that we can kill them.
+    let _ = set_child_subreaper(true);
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -407,14 +404,14 @@ impl Init {
 
     fn spawn(&mut self, spec: &SpawnSpec) -> Result<(i32, u64, OwnedFd), String> {
         let mut command = command_of(spec)?;
-        let init = std::process::id() as i32;
-        // SAFETY: the closure makes three system calls and allocates nothing.
+        let init = Pid::this();
+        // SAFETY: the closure makes system calls only (three, and a fourth that ends the child), and allocates nothing.
         unsafe {
             command.pre_exec(move || {
-                libc::setsid();
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+                let _ = setsid();
+                let _ = set_pdeathsig(Signal::SIGKILL);
                 // Init may have died before the line above: then nothing would ever kill us.
-                if libc::getppid() != init {
+                if getppid() != init {
                     libc::_exit(1);
                 }
                 Ok(())

@@ -12,7 +12,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::getppid;
+use nix::unistd::{getppid, setsid};
 
 use super::init::{command_of, not_started};
 use super::now_ns;
@@ -24,7 +24,7 @@ pub fn slot_launcher_main() -> i32 {
         eprintln!("__slot-launcher is started by slot init, which is pid 1 of its slot");
         return 2;
     }
-    let _ = nix::unistd::setsid();
+    let _ = setsid();
     // SAFETY: nothing of this process has opened a descriptor above the standard ones yet.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
     // Blocked since before exec: a signal that came early still waits here.
@@ -74,7 +74,7 @@ fn start(spec: &super::SpawnSpec) -> Result<(i32, u64), String> {
     // SAFETY: the closure makes two system calls and allocates nothing.
     unsafe {
         command.pre_exec(move || {
-            libc::setsid();
+            let _ = setsid();
             nothing.thread_set_mask().map_err(Into::into)
         });
     }

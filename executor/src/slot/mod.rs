@@ -1,7 +1,8 @@
 //! Slots: the isolated places runs live in.
 //!
-//! Who calls it: the rest of this crate (deploy, run, teardown), `doctor`, and `main` of the binary, which hands
-//! `__slot-init` to [`slot_init_main`] before anything else happens.
+//! Who calls it: `run`, which opens one for each run and for what is made once; `doctor` and the begin of a campaign, which try
+//! what works here; and `main` of the binary, which hands `__slot-init` to [`slot_init_main`] and `__slot-launcher` to
+//! [`slot_launcher_main`] before anything else happens.
 //! What it refuses to do: it knows no target, no node configuration and no fault; it places processes, carries text
 //! probes, drops packets between addresses, and makes sure that nothing outlives it.
 //!

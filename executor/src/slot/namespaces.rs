@@ -21,6 +21,9 @@ pub(super) const ROOT: &str = "/mnt";
 /// Where it keeps its shared memory.
 pub(super) const SHM: &str = "/dev/shm";
 
+/// A time namespace: nix has no name for this flag.
+pub(super) const NEW_TIME: CloneFlags = CloneFlags::from_bits_retain(libc::CLONE_NEWTIME);
+
 /// A step that failed.
 #[derive(Debug)]
 pub(super) struct StepError {
@@ -92,15 +95,8 @@ pub(super) fn enter(level: Level, clock_offset: Option<i64>) -> Result<(), StepE
 
 /// A time namespace for the children: their CLOCK_MONOTONIC (and CLOCK_BOOTTIME) is so many ns ahead of the machine's.
 fn own_clock(offset: i64) -> Result<(), StepError> {
-    // SAFETY: a system call with an integer argument.
-    let rc = unsafe { libc::unshare(libc::CLONE_NEWTIME) };
-    let made = if rc == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    };
     step(
-        made,
+        unshare(NEW_TIME).map_err(io::Error::from),
         "unshare(time)",
         "time namespaces need Linux 5.6 or later; run with --snapshot off",
     )?;

@@ -1,6 +1,7 @@
-//! pidfds: names of processes that are never given to another one. The three calls that `nix` has no wrapper for.
+//! pidfds: names of processes that are never given to another one. The two calls that `nix` has no wrapper for, and what is
+//! asked by such a descriptor.
 //!
-//! Called by `init.rs` (opens), `process.rs` and `started.rs` (kill, wait).
+//! Called by `init.rs` and `host.rs` (open), by `process.rs` (kill, wait) and by `started.rs` (all three).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -1,6 +1,6 @@
 //! [`Process`]: one process of a slot, killed and watched by pidfd, past slot init.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -77,10 +77,5 @@ impl Process {
     /// Whether [`Process::kill`] was ever called.
     pub fn killed_by_us(&self) -> bool {
         self.by_us.load(Ordering::SeqCst)
-    }
-
-    /// The pidfd, for callers that wait for several things at once.
-    pub fn pidfd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
     }
 }

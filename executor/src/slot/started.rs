@@ -3,16 +3,18 @@
 //! Called by `host.rs`. [`Shared`] is what the reader thread and the callers of a slot have in common; dropping [`Init`]
 //! ends the slot.
 
+use crossbeam::channel::Sender;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::wire::{self, FromInit, Reply, Setup};
 use super::{Exit, SLOT_INIT, SlotConfig, SlotError};
@@ -278,13 +280,6 @@ fn words(file: &File) -> String {
 }
 
 fn memory_file() -> io::Result<File> {
-    // SAFETY: a system call with a terminated name; the descriptor it returns is ours alone.
-    unsafe {
-        let fd = libc::memfd_create(c"slot-init-stderr".as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(File::from_raw_fd(fd))
-        }
-    }
+    let file = memfd_create(c"slot-init-stderr", MFdFlags::MFD_CLOEXEC)?;
+    Ok(File::from(file))
 }

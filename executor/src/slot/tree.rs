@@ -5,18 +5,21 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sched::setns;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::SpawnSpec;
 use super::launcher::awaited_signals;
-use super::namespaces::ROOT;
+use super::namespaces::{NEW_TIME, ROOT};
 use super::wire::Reply;
 use super::{now_ns, still};
 
@@ -73,7 +76,8 @@ pub(super) enum Ended {
 
 /// CRIU's runs, and the folder of its images.
 pub(super) struct Trees {
-    images: Option<OwnedFd>,
+    /// Shared with each CRIU that is being started: it keeps the descriptor open across exec.
+    images: Option<Arc<OwnedFd>>,
     /// The launcher that takes orders.
     launcher: Option<i32>,
     /// By pid: (number of the request, what is waited for).
@@ -87,7 +91,7 @@ pub(super) struct Trees {
 impl Trees {
     pub fn new(images: Option<OwnedFd>) -> Self {
         Trees {
-            images,
+            images: images.map(Arc::new),
             launcher: None,
             waits: HashMap::new(),
             began: None,
@@ -209,9 +213,8 @@ impl Trees {
     ) -> Result<i32, String> {
         let images = self
             .images
-            .as_ref()
-            .ok_or("this slot was opened without a folder for images")?
-            .as_raw_fd();
+            .clone()
+            .ok_or("this slot was opened without a folder for images")?;
         let (program, first) = criu.split_first().ok_or("no CRIU named")?;
         let work = make_work()?;
         let mut command = Command::new(program);
@@ -236,17 +239,19 @@ impl Trees {
             file.map_err(|e| format!("opening {}: {e}", path.display()))
         });
         let file = file.transpose()?;
-        let fd = file.as_ref().map(AsRawFd::as_raw_fd);
-        if let (Some(path), Some(fd)) = (in_place, fd) {
+        if let (Some(path), Some(file)) = (in_place, &file) {
+            let fd = file.as_raw_fd();
             // CRIU names files from the root on, without its slash.
             let name = path.strip_prefix("/").unwrap_or(path).display();
             command.arg("--inherit-fd").arg(format!("fd[{fd}]:{name}"));
         }
-        // SAFETY: the closure makes two system calls and allocates nothing.
+        // SAFETY: the closure makes two system calls and allocates nothing; what it owns is dropped with `command`, not in the child.
         unsafe {
             command.pre_exec(move || {
-                fd.map_or(Ok(()), keep_open)?;
-                keep_open(images)
+                if let Some(file) = &file {
+                    keep_open(file)?;
+                }
+                keep_open(&images)
             });
         }
         let child = command
@@ -348,12 +353,10 @@ fn start_launcher(first_pid: u32) -> Result<i32, String> {
     Ok(child.id() as i32)
 }
 
-fn keep_open(fd: RawFd) -> std::io::Result<()> {
-    // SAFETY: fcntl with integer arguments, on a descriptor of this process.
-    match unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
+/// It stays open across exec.
+fn keep_open(fd: &impl AsFd) -> std::io::Result<()> {
+    fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(())
 }
 
 /// CRIU gives a tree a time namespace of its own, in which CLOCK_MONOTONIC goes on from the dump to the nanosecond. We join it, and
@@ -361,11 +364,11 @@ fn keep_open(fd: RawFd) -> std::io::Result<()> {
 fn join_clock(launcher: i32) -> Result<i64, String> {
     let place = format!("/proc/{launcher}/ns/time");
     let file = fs::File::open(&place).map_err(|e| format!("opening {place}: {e}"))?;
-    // SAFETY: a system call on an open descriptor; this process has one thread.
-    if unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWTIME) } != 0 {
-        let e = std::io::Error::last_os_error();
-        return Err(format!("joining the clock of the restored tree: {e}"));
-    }
+    // A process with more threads than one may not.
+    setns(&file, NEW_TIME).map_err(|e| {
+        let e = std::io::Error::from(e);
+        format!("joining the clock of the restored tree: {e}")
+    })?;
     let place = format!("/proc/{launcher}/timens_offsets");
     let text = fs::read_to_string(&place).map_err(|e| format!("reading {place}: {e}"))?;
     offset_of(&text).ok_or_else(|| format!("{place}: no offset in `{}`", text.trim()))

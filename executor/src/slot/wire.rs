@@ -1,7 +1,7 @@
 //! The talk between Warren and slot init: frames on one stream socket, u32 little endian length, then JSON; a reply may
 //! carry one descriptor (a pidfd).
 //!
-//! Called by `host.rs` (blocking) and `init.rs` (non-blocking). It does not interpret messages.
+//! Called by `host.rs` and `started.rs` (blocking) and by `init.rs` (non-blocking). It does not interpret messages.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Ipv4Addr;

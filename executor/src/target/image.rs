@@ -1,6 +1,6 @@
 //! `[image]` of target.toml: how the data that every run starts with is made, once (formatted disks, an initialised store).
 //!
-//! Read with the target; carried out by `run::image`. Starts nothing. Steps name groups, nodes and folders of the description, and
+//! Read with the target; carried out by `run::made_once::image`. Starts nothing. Steps name groups, nodes and folders of the description, and
 //! every one that does not exist is refused here, not in a run.
 
 use super::Group;

@@ -8,6 +8,7 @@
 use super::mirror::{MirrorError, Shelf};
 use super::wire::{self, Body, Have, Hello, Letter, Wrong};
 use crate::campaign::state::Identity;
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use libafl_bolts::ClientId;
 use libafl_bolts::llmp::{
     Flags, Listener, LlmpBroker, LlmpBrokerInner, LlmpHook, LlmpMsgHookResult, LlmpSharedMap, Tag,
@@ -20,7 +21,6 @@ use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use warren_executor::Locked;
@@ -173,7 +173,7 @@ fn open<'a>(
     say: &'a mut dyn FnMut(String),
 ) -> Result<(Carrier<'a>, JoinHandle<()>, SocketAddr), BrokerError> {
     let mut provider = StdShMemProvider::new().map_err(llmp("asking for shared memory"))?;
-    let (to, from) = channel();
+    let (to, from) = unbounded();
     let (key, me) = (wire::key(&config.identity), origin());
     let post = Post {
         key,
@@ -237,7 +237,7 @@ pub fn run(
     let mut hello: Option<Instant> = None;
     let mut ends: Option<Instant> = None;
     let began = Instant::now();
-    let (probes, answers) = channel();
+    let (probes, answers) = unbounded();
     let mut probed = began;
     loop {
         carrier.turn()?;

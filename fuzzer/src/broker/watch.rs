@@ -5,6 +5,7 @@
 
 use super::carrier::Config;
 use super::{ANEW, BROKER, PULSE};
+use crossbeam::channel::{Receiver, RecvTimeoutError, unbounded};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -12,7 +13,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -143,7 +143,7 @@ fn one(
 
 /// What it says, line by line.
 fn read(child: &mut Child) -> Receiver<String> {
-    let (to, from) = channel();
+    let (to, from) = unbounded();
     if let Some(out) = child.stdout.take() {
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {

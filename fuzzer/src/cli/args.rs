@@ -58,7 +58,7 @@ pub enum Command {
     Coverage(CoverageArgs),
 }
 
-/// What `fuzz`, `replay` and `bench` ask of a target and its slot.
+/// What the verbs that run a target ask of it and of its slot: `fuzz`, `replay`, `seed check`, `tmin`, `doctor`, `bench`, `compare`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SetupArgs {
     /// Version of the target (default: the one in its target.toml)

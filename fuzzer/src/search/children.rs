@@ -1,9 +1,9 @@
 //! Which sequences follow from a kept run: one more fault at each later point of what it REALLY did (CrashFuzz Algorithm 1,
 //! with partitions), grouped into classes and never materialised.
 //!
-//! Called by the queue when a run is kept (classes) and by the stage when one child is taken. Asks every constraint through
-//! `ClusterShape::apply`. Refuses points before the last fault done, points passed while a thread was held, points of other
-//! phases than start and test, and points of dead nodes.
+//! Called when a run is kept (classes, by `fuzz/kept.rs`) and when one child is taken (by `fuzz/job.rs`); strategies that draw
+//! take its points and faults too. Asks every constraint through `ClusterShape::apply`. Refuses points before the last fault
+//! done, points passed while a thread was held, points of other phases than start and test, and points of dead nodes.
 
 use super::favour::Favour;
 use super::peers;

@@ -301,7 +301,8 @@ impl<'a> Run<'a> {
         count.1 += 1;
         let n = count.1;
         let peer = peer.map(|p| {
-            self.trace.texts.push(format!("127.0.0.{}:2888", 11 + p));
+            let address = warren_model::address::of_node(0, p);
+            self.trace.texts.push(format!("{address}:2888"));
             u32::try_from(self.trace.texts.len() - 1).unwrap()
         });
         let role = if self.phase == Phase::Start {

@@ -2,8 +2,9 @@
 //!
 //! Made by strategies and by hand; run by the executor. Says nothing about whether it is legal: that is
 //! [`crate::constraints`]. The text form is in [`text`], what people read
-//! of a fault in [`names`].
+//! of a fault in [`names`], when two are the same test in [`identity`].
 
+mod identity;
 mod names;
 pub mod shape;
 mod text;

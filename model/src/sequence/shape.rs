@@ -267,6 +267,10 @@ fn drawn_n(table: &mut Table) -> Result<(u32, u32), String> {
     let Some(at) = table.get_mut("at").and_then(Value::as_table_mut) else {
         return Ok((1, 1));
     };
+    if at.contains_key("when") && at.contains_key("n") {
+        let problem = "key `at.n`: means nothing with a `when`, which waits for no point: remove it, or remove `when`";
+        return Err(problem.into());
+    }
     let number = |v: &Value| v.as_integer().and_then(|i| u32::try_from(i).ok());
     let drawn = match at.get("n") {
         None => return Ok((1, 1)),
@@ -330,6 +334,16 @@ mod tests {
             ("\"reboot\"", "\"stop\"", "fault 2: key `kind`"),
             ("frames", "frame", "frame"),
             ("n = [2, 9]", "phase = \"start\"", "`at.phase`"),
+            (
+                "when = \"at-once\"",
+                "when = \"at-once\", n = 3",
+                "fault 2: key `at.n`: means nothing with a `when`",
+            ),
+            (
+                "when = \"at-once\"",
+                "when = \"at-once\", kind = \"force\"",
+                "fault 2: key `at.kind`: `force` means nothing with when",
+            ),
             ("name = \"x\"", "named = \"x\"", "named"),
         ] {
             let text = one(&GOOD.replacen(from, to, 1)).unwrap_err();

@@ -4,14 +4,7 @@ use super::*;
 
 #[test]
 fn roles_are_matched_by_renaming() {
-    let roles = |leader: u8| -> BTreeMap<NodeName, String> {
-        (1..=5)
-            .map(|n| {
-                let r = if n == leader { "leader" } else { "follower" };
-                (name(n), r.to_owned())
-            })
-            .collect()
-    };
+    let roles = |leader: u8| led_by(leader, 5);
     let mut s = FaultSequenceFor(roles(3)).with(at(exact(3, 1), crash(Who::Executing)));
     let map = rename_map(&s, &roles(5), &shape(5, 2));
     // The others keep their order: whoever would have been next by its id (5) is so again (4).
@@ -36,6 +29,57 @@ fn roles_are_matched_by_renaming() {
     assert!(!map.contains_key(&name(5)), "{map:?}");
     s.roles.clear();
     assert!(rename_map(&s, &roles(5), &shape(5, 2)).is_empty());
+}
+
+fn led_by(leader: u8, nodes: u8) -> BTreeMap<NodeName, String> {
+    (1..=nodes)
+        .map(|n| {
+            let r = if n == leader { "leader" } else { "follower" };
+            (name(n), r.to_owned())
+        })
+        .collect()
+}
+
+/// Wherever a start fault names a node, that node is meant, whatever it is at GO.
+#[test]
+fn nodes_that_start_faults_name_stay() {
+    let mut p = point(2, 1);
+    p.phase = Phase::Start;
+    let on_2 = || At::Exact(p.clone());
+    let node = |n: u8| Member::Node(name(n));
+    let start_cut = |cut: u8, from: u8, bridge: Option<u8>| Fault::PartitionStart {
+        how: CutHow::Drop,
+        who: CutWho {
+            cut: vec![node(cut)],
+            from: vec![node(from)],
+            bridge: bridge.map(node),
+            way: CutWay::Both,
+        },
+    };
+    let but_3 = At::Pattern(warren_model::Pattern {
+        node: None,
+        except: Some(name(3)),
+        role: None,
+        frames: vec!["*.x".into()],
+        stack: None,
+        kind: None,
+        place: None,
+        n: 1,
+        phase: Phase::Start,
+    });
+    for (what, fault) in [
+        ("cut off", at(on_2(), start_cut(3, 2, None))),
+        ("cut from", at(on_2(), start_cut(2, 3, None))),
+        ("bridge", at(on_2(), start_cut(1, 2, Some(3)))),
+        ("crashed", at(on_2(), crash(Who::Node(name(3))))),
+        ("excepted", at(but_3, crash(Who::Executing))),
+    ] {
+        let mut s = FaultSequenceFor(led_by(1, 3)).with(fault);
+        s.faults.push(at(exact(3, 1), crash(Who::Executing)));
+        let map = rename_map(&s, &led_by(3, 3), &shape(3, 1));
+        let stays = map.iter().all(|(old, new)| ![old, new].contains(&&name(3)));
+        assert!(stays, "{what}: {map:?}");
+    }
 }
 
 struct FaultSequenceFor(BTreeMap<NodeName, String>);

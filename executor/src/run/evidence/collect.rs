@@ -5,11 +5,11 @@ use crate::run::drive::{Drive, KillMade};
 use crate::run::evidence::logs;
 use crate::run::nodes::cluster::Cluster;
 use crate::run::nodes::cuts::CutEnded;
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use warren_model::{
-    Fallbacks, FaultSequence, HistoryEvent, Injected, KillLatency, NodeName, Observation,
-    RunProduct, RunRecord, Trace,
+    Fallbacks, FaultSequence, Injected, KillLatency, NodeName, RunProduct, RunRecord, Trace,
 };
 
 /// Events of a killed node later than this after the signal are counted.
@@ -210,12 +210,12 @@ fn warnings(cluster: &Cluster<'_>, readings: &[(NodeName, NodeReading)], p: &mut
     }
 }
 
-/// A JSON line that is read leniently: `healed` is the workload's word for phase `heal`.
-pub(in crate::run) trait Line: serde::de::DeserializeOwned {}
-impl Line for HistoryEvent {}
-impl Line for Observation {}
-
-pub(in crate::run) fn lines<T: Line>(path: &Path, name: &str, broken: &mut Vec<String>) -> Vec<T> {
+/// The lines of a file of JSON lines. Those that cannot be read are named in `broken`.
+pub(in crate::run) fn lines<T: DeserializeOwned>(
+    path: &Path,
+    name: &str,
+    broken: &mut Vec<String>,
+) -> Vec<T> {
     let bytes = std::fs::read(path).unwrap_or_else(|e| {
         // A run that ended before its workload wrote has none.
         if e.kind() != std::io::ErrorKind::NotFound {
@@ -229,13 +229,7 @@ pub(in crate::run) fn lines<T: Line>(path: &Path, name: &str, broken: &mut Vec<S
         if line.trim().is_empty() {
             continue;
         }
-        let parsed = serde_json::from_str::<serde_json::Value>(line).and_then(|mut v| {
-            if v.get("phase").and_then(|p| p.as_str()) == Some("healed") {
-                v["phase"] = "heal".into();
-            }
-            serde_json::from_value::<T>(v)
-        });
-        match parsed {
+        match serde_json::from_str(line) {
             Ok(x) => out.push(x),
             Err(e) => broken.push(format!("{name}:{}: {e}", i + 1)),
         }
@@ -265,7 +259,7 @@ pub(in crate::run) fn cpu_ms(init: i32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warren_model::Phase;
+    use warren_model::{HistoryEvent, Observation, Phase};
 
     #[test]
     fn what_a_user_wrote_is_told_before_what_there_is_no_room_for() {
@@ -305,6 +299,17 @@ mod tests {
         assert!(matches!(&got[1], HistoryEvent::Done(d) if d.id == 1));
         assert_eq!((got.len(), broken.len()), (2, 1));
         assert!(broken[0].starts_with("history.jsonl:3"));
+        // Of observations too it is the workload's word for phase `heal`.
+        let serve = "{\"obs\":\"serve\",\"phase\":\"healed\",\"node\":\"n1\",\"ok\":true}";
+        std::fs::write(&path, serve).unwrap();
+        let got: Vec<Observation> = lines(&path, "observations.jsonl", &mut broken);
+        assert!(matches!(
+            &got[..],
+            [Observation::Serve {
+                phase: Phase::Heal,
+                ..
+            }]
+        ));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The thread that watches for held points runs before all others while a run lasts, where the system allows it.
 //!
-//! Called by `run` around the controller's loop. From "point reached" to SIGKILL counts in ms, and on a machine whose cores are
-//! busy with starting JVMs an ordinary thread may wait that long for its turn (8 ms seen). The loop sleeps between its looks,
-//! so it starves nobody. Without the right (levels 2 and 3 as an ordinary user) nothing changes and nothing is said.
+//! Asked for when the loop of a run is made (`Drive::new`), given back before collection. From "point reached" to SIGKILL
+//! counts in ms, and on a machine whose cores are busy with starting JVMs an ordinary thread may wait that long for its turn
+//! (8 ms seen). The loop sleeps between its looks, so it starves nobody. Without the right (levels 2 and 3 as an ordinary
+//! user) nothing changes and nothing is said.
 
 /// Undoes the change when dropped: it holds the policy before, if there was a change.
 pub(in crate::run) struct Urgent(Option<libc::c_int>);

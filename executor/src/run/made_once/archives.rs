@@ -1,14 +1,21 @@
 //! Class data archives (AppCDS): a JVM that maps its classes starts in half the CPU time. Made once a target, kept in the cache.
 //!
-//! The list of classes comes from a rehearsal (`background`); three archives are dumped from it: nodes with
-//! instrumented jars, nodes with plain jars (bench), workload. A JVM that cannot use one silently starts without it. What a target no
-//! longer uses is taken away at set-up (`prune`).
+//! Made before background stacks are learnt; every cluster that is made asks what there is. The list of classes comes from a rehearsal
+//! (`rehearsal`); three archives are dumped from it: nodes with instrumented jars, nodes with plain jars (bench), workload. A JVM that
+//! cannot use one silently starts without it. What a target no longer uses is taken away at set-up (`prune`).
 
 use crate::prepare::Prepared;
-use crate::run::made_once::hot;
+use crate::run::made_once::hot::{self, COMPILED_LOG};
+use crate::run::made_once::rehearsal::{booted, kept, rehearse};
+use crate::run::nodes::commands::CLASS_LIST;
+use crate::run::options::{RunError, RunOptions};
+use crate::run::phases::flow::Flow;
+use crate::run::{Runner, Start};
+use crate::setup::cache;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use warren_model::{FaultSequence, RunProduct};
 
 /// Lowest Java version whose archives hold application classes without unlocking anything.
 const LOWEST_JAVA: u32 = 11;
@@ -102,6 +109,55 @@ impl Archives {
         }
         std::fs::write(marker(prepared), said)
     }
+}
+
+/// Makes the class archives, once for all Warrens of this machine: replacing one would take it from under the snapshots that map it.
+pub(super) fn make_archives(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
+    let prepared = runner.prepared();
+    if Archives::settled(prepared) {
+        return Ok(());
+    }
+    let wrong = |e| RunError::io("waiting for another Warren that makes class archives", e);
+    let lock = format!("archives-{}", prepared.target().name);
+    let stop = || asked.to_end();
+    let _guard = cache::lock_unless(prepared.cache(), &lock, &stop).map_err(wrong)?;
+    // Another Warren, or another run of this one, may have made them while we waited.
+    if Archives::settled(prepared) {
+        return Ok(());
+    }
+    list(runner, asked)
+}
+
+/// What a boot, some traffic and a few faults load and compile, as archives and as the list for parked JVMs.
+fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
+    booted(runner, asked, Start::ListClasses, |slot, drive, options| {
+        let ended = rehearse(drive)?;
+        // A system that the rehearsal has broken has loaded and compiled enough.
+        if drive.all_serve() {
+            drive.deadline = drive.deadline.min(drive.patience_ends());
+            Flow::new(drive, &mut RunProduct::default())
+                .test_and_check(&FaultSequence::empty(""))?;
+        }
+        if options.to_end() {
+            return Err(RunError::io("listing classes", "stopped"));
+        }
+        let of_nodes = |file: &str| -> Vec<PathBuf> {
+            let living = drive.cluster.nodes.iter().map(|n| n.dir.join(file));
+            let ended = ended.iter().map(|i| &drive.cluster.nodes[*i].dir);
+            living.chain(ended.map(|d| kept(d, file))).collect()
+        };
+        let of_workload = |file: &str| slot.root().join("workload").join(file);
+        Archives::make(
+            runner.prepared(),
+            &Listed {
+                nodes: of_nodes(CLASS_LIST),
+                nodes_compiled: of_nodes(COMPILED_LOG),
+                workload: of_workload(CLASS_LIST),
+                workload_compiled: of_workload(COMPILED_LOG),
+            },
+        )
+        .map_err(|e| RunError::io("keeping class archives in the cache", e))
+    })
 }
 
 /// Class names of several lists, each once. Ids are left out (they differ between JVMs), and with them classes of custom

@@ -1,7 +1,7 @@
 //! What the nodes' JVMs and the workload's load and compile, a list for each: read from the logs of one rehearsal, kept in the cache, and done ahead of time in JVMs that
 //! are dumped: parked ones (`snapshots/parked`) and those of a snapshot's tree (decision 0011).
 //!
-//! Called by the learning of background stacks, by the making of parked JVMs and by the launch of a tree. It looks at names only; which
+//! Called by the making of class archives, by the making of parked JVMs and by the launch of a tree. It looks at names only; which
 //! overload was meant no log says, so all are taken.
 
 use crate::prepare::Prepared;

@@ -8,3 +8,4 @@ pub(in crate::run) mod background;
 pub(in crate::run) mod hot;
 pub(in crate::run) mod image;
 pub(in crate::run) mod prune;
+pub(in crate::run) mod rehearsal;

@@ -18,7 +18,7 @@ use crate::target::NodeSpec;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use warren_model::{Incarnation, NodeName, StackId};
+use warren_model::{Incarnation, NodeName, StackId, address};
 
 /// One node of the run.
 pub(in crate::run) struct Node {
@@ -199,12 +199,10 @@ impl<'a> Cluster<'a> {
         self.nodes.iter().position(|n| n.name == *name)
     }
 
-    /// The node with this address in a peer text such as `127.0.0.12:2888`.
+    /// The node that an event's peer text means, such as `127.0.0.12:2888`.
     pub fn node_of_peer(&self, text: &str) -> Option<&Node> {
-        let host = text.split(':').next()?;
-        self.nodes
-            .iter()
-            .find(|n| n.addr.to_string() == host || n.name.as_str() == host)
+        let i = address::node_of(text, self.nodes.iter().map(|n| &n.name))?;
+        self.nodes.get(i)
     }
 
     /// The last so many nodes of each group, never more than may be dead.

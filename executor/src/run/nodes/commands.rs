@@ -1,6 +1,6 @@
 //! Command lines, environments and configuration files of the JVMs of a run.
 //!
-//! Called by `cluster` when it is made. Starts nothing.
+//! Called when a cluster is made (`layout.rs`) and each time a process of it is started (`spawn.rs`). Starts nothing.
 
 use crate::prepare::Prepared;
 use crate::run::nodes::templates::render;

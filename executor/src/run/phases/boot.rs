@@ -1,7 +1,7 @@
 //! The start of a cluster, and why one did not come up, in words that a user can act on: who ended or does not serve, what it said,
 //! what was asked of it.
 //!
-//! Called by the flow of a run, by the learning of background stacks and by the making of snapshots.
+//! Called by the flow of a run, by what is made once and by the making of snapshots.
 
 use crate::controller::make_plans;
 use crate::link::Command;

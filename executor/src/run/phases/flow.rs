@@ -127,7 +127,10 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         }
         self.drive.sample_epochs();
         if self.drive.cluster.options.durable {
+            let began = Instant::now();
             let went = self.durable()?;
+            self.product.durable_ms =
+                u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             self.drive.sample_epochs();
             if went == Went::Ends {
                 return Ok(Went::Ends);

@@ -3,10 +3,12 @@
 //! Called when a snapshot is made and at every restore, so it must be quick. It copies regular files, folders and symbolic
 //! links, which is all that a cluster leaves behind; anything else is an error, never skipped silently.
 
+use nix::errno::Errno;
+use nix::fcntl::posix_fallocate;
+use nix::unistd::{Whence, lseek};
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -99,11 +101,7 @@ fn file(from: &Path, to: &Path, blank: Option<Range<u64>>, reserve: bool) -> io:
     copy.set_len(meta.len())?;
     if reserve && meta.len() > 0 {
         let length = i64::try_from(meta.len()).map_err(io::Error::other)?;
-        // SAFETY: plain system call on a descriptor we own; no memory is touched.
-        let rc = unsafe { libc::posix_fallocate(copy.as_raw_fd(), 0, length) };
-        if rc != 0 {
-            return Err(io::Error::from_raw_os_error(rc));
-        }
+        posix_fallocate(&copy, 0, length)?;
     }
     let blank = blank.unwrap_or(0..0);
     let mut buffer = vec![0u8; 1 << 18];
@@ -153,22 +151,15 @@ fn piece(from: &File, to: &File, part: Range<u64>, buffer: &mut [u8]) -> io::Res
 
 /// The next range of a file that is no hole.
 fn data_from(file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
-    let seek = |offset: i64, whence: i32| {
-        // SAFETY: a system call with integer arguments on a descriptor we own.
-        let place = unsafe { libc::lseek(file.as_raw_fd(), offset, whence) };
-        u64::try_from(place).map_err(|_| io::Error::last_os_error())
-    };
     let offset = i64::try_from(offset).map_err(io::Error::other)?;
-    let start = match seek(offset, libc::SEEK_DATA) {
+    let start = match lseek(file, offset, Whence::SeekData) {
         Ok(start) => start,
-        Err(e) if e.raw_os_error() == Some(libc::ENXIO) => return Ok(None),
-        Err(e) => return Err(e),
+        Err(Errno::ENXIO) => return Ok(None),
+        Err(e) => return Err(e.into()),
     };
-    let end = seek(
-        i64::try_from(start).map_err(io::Error::other)?,
-        libc::SEEK_HOLE,
-    )?;
-    Ok(Some(start..end))
+    let end = lseek(file, start, Whence::SeekHole)?;
+    // What the kernel names a place in a file is never negative.
+    Ok(Some(start.cast_unsigned()..end.cast_unsigned()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Called by `Snapshots::get`. Numbers differ in their workload's seed, in which nodes came late and so in who leads, and in what the
 //! processes drew for themselves.
 
-use super::super::made_once::{background, hot};
+use super::super::made_once::{hot, rehearsal};
 use super::super::options::{RunError, RunOptions};
 use super::super::{Runner, Start};
 use super::{NodeAt, OWN_FILES, Snapshot, blank, copy, place_of, sizes};
@@ -56,7 +56,7 @@ pub(super) fn make(
             // Each number has another leader, where there are as many nodes to come late.
             Flow::new(drive, &mut product).boot(&sequence, Boot::of_snapshot(number))?
         };
-        if let Some(why) = background::why_not(went, &mut product.record) {
+        if let Some(why) = rehearsal::why_not(went, &mut product.record) {
             return Err(RunError::io("starting the cluster of a snapshot", why));
         }
         let settled = drive.now() + u64::try_from(SETTLE.as_nanos()).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Which of the JDKs there are runs a target, which compiles its programs, and which is worth fetching when none fits. Pure.
 //!
-//! Called by `jdk::find` with what it found, and by `doctor`. It asks no JDK anything.
+//! Called by `find_or_fetch` with what it found, and by `doctor`. It asks no JDK anything.
 
 use super::{JavaRange, Jdk};
 

@@ -1,6 +1,6 @@
 //! Warren's own JDKs: `jdks/<version>-<architecture>/` in the cache, each one finished when its marker stands in it.
 //!
-//! Called by `find`, which takes what is there, and by `fetch`, which makes it. A tree without marker is one whose making was interrupted,
+//! Called by the search for JDKs, which takes what is there, and by `fetch`, which makes it. A tree without marker is one whose making was interrupted,
 //! and is as none. The trees hold absolute paths, so one that was moved with its cache does not start, and is made again.
 
 use crate::setup::SetupError;

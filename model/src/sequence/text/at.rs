@@ -46,40 +46,102 @@ pub(super) struct AtText {
 
 impl AtText {
     pub(super) fn into_at(self, index: usize) -> Result<At, TextError> {
-        let after = self.when.as_deref() == Some("after");
-        if self.ms.is_some() && !after {
-            return Err(wrong(
-                index,
-                "at.ms",
-                "goes with when = \"after\" only: write that, or remove it",
-            ));
+        match self.when.clone() {
+            Some(when) => self.without_point(index, &when),
+            None => self.at_point(index),
         }
-        match self.when.as_deref() {
-            Some("at-once") => return Ok(At::AtOnce),
-            Some("joined") => {
+    }
+
+    /// With a `when`: nobody has to come to a point.
+    fn without_point(self, index: usize, when: &str) -> Result<At, TextError> {
+        match when {
+            "at-once" => {
+                self.refuse_all_but("", index, when)?;
+                Ok(At::AtOnce)
+            }
+            "joined" => {
+                self.refuse_all_but("at.node", index, when)?;
                 let node = self.node.ok_or_else(|| {
                     wrong(index, "at.node", "missing: which node must have joined?")
                 })?;
-                return Ok(At::Joined(NodeName(node)));
+                Ok(At::Joined(NodeName(node)))
             }
-            Some("after") => {
-                return self.ms.map(At::After).ok_or_else(|| {
+            "after" => {
+                self.refuse_all_but("at.ms", index, when)?;
+                self.ms.map(At::After).ok_or_else(|| {
                     wrong(
                         index,
                         "at.ms",
                         "missing: how many ms after GO, or after the fault before was done?",
                     )
-                });
+                })
             }
-            Some(s) => {
-                return Err(wrong(
-                    index,
-                    "at.when",
-                    format!("`{s}` is none of at-once, joined, after"),
-                ));
-            }
-            None => {}
+            s => Err(wrong(
+                index,
+                "at.when",
+                format!("`{s}` is none of at-once, joined, after"),
+            )),
         }
+    }
+
+    /// Beside a `when` a key that describes a point is a mistake, not noise: whoever wrote it waits for that point.
+    fn refuse_all_but(&self, own: &str, index: usize, when: &str) -> Result<(), TextError> {
+        if own != "at.ms" {
+            self.refuse_ms(index)?;
+        }
+        let said: [(&'static str, Option<String>); 10] = [
+            ("at.node", self.node.clone()),
+            ("at.except", self.except.clone()),
+            ("at.role", self.role.clone()),
+            ("at.frames", self.frames.as_ref().map(|f| format!("{f:?}"))),
+            ("at.stack", self.stack.clone()),
+            ("at.kind", self.kind.clone()),
+            ("at.place", self.place.clone()),
+            ("at.n", self.n.map(|n| n.to_string())),
+            ("at.phase", self.phase.clone()),
+            ("at.pattern", self.pattern.map(|p| p.to_string())),
+        ];
+        for (key, value) in said {
+            if let Some(value) = value.filter(|_| key != own) {
+                let problem = format!(
+                    "`{value}` means nothing with when = \"{when}\", which waits for no point: remove it, or remove `when`"
+                );
+                return Err(wrong(index, key, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_ms(&self, index: usize) -> Result<(), TextError> {
+        if self.ms.is_none() {
+            return Ok(());
+        }
+        Err(wrong(
+            index,
+            "at.ms",
+            "goes with when = \"after\" only: write that, or remove it",
+        ))
+    }
+
+    /// The agent gets the globs joined by line feeds: an empty one matches every stack there and none here, and one with a line feed is two.
+    fn refuse_odd_frames(&self, index: usize) -> Result<(), TextError> {
+        for glob in self.frames.iter().flatten() {
+            let problem = if glob.is_empty() {
+                "\"\" is the name of no frame: write \"*\" for any frame, or remove it".to_owned()
+            } else if glob.contains('\n') {
+                format!("{glob:?} holds a line feed: write a glob for each of the frames")
+            } else {
+                continue;
+            };
+            return Err(wrong(index, "at.frames", problem));
+        }
+        Ok(())
+    }
+
+    /// An exact point, or a pattern.
+    fn at_point(self, index: usize) -> Result<At, TextError> {
+        self.refuse_ms(index)?;
+        self.refuse_odd_frames(index)?;
         let stack = self
             .stack
             .as_deref()
