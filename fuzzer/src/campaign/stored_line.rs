@@ -8,6 +8,9 @@ use warren_model::Void;
 /// One line. Most of what an older Warren did not write is as if there were nothing to tell.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StoredLine {
+    /// Its number, from 1: how many runs the campaign had made when it ended.
+    #[serde(default)]
+    pub run: u64,
     pub role: RunRole,
     #[serde(default)]
     pub version: u32,

@@ -105,7 +105,7 @@ impl Campaign {
         self.folder.join("log")
     }
 
-    /// A line for each process that worked on what is in the folder now.
+    /// A line for each process that worked on what is in the folder now: when it began, and its build.
     fn starts_file(&self) -> PathBuf {
         self.folder.join("starts")
     }
@@ -115,6 +115,28 @@ impl Campaign {
     pub fn starts(&self) -> u64 {
         let text = fs::read_to_string(self.starts_file()).unwrap_or_default();
         text.lines().count() as u64
+    }
+
+    /// The builds that did, each once, in their order. An older Warren did not say.
+    #[must_use]
+    pub fn builds(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.starts_file()).unwrap_or_default();
+        let mut builds: Vec<String> = Vec::new();
+        for build in text.lines().filter_map(|l| l.split(' ').nth(1)) {
+            if !builds.iter().any(|b| b == build) {
+                builds.push(build.to_owned());
+            }
+        }
+        builds
+    }
+
+    /// A process of this build begins to work on it.
+    ///
+    /// # Errors
+    /// Exit 1 when that cannot be written down.
+    pub fn begins(&self, build: &str) -> Result<(), CliError> {
+        let line = format!("{} {build}\n", unix_now());
+        append(&self.starts_file(), &line).map_err(failed)
     }
 
     /// Makes its folder ready: a campaign that was cut off is left there to be gone on with, unless it cannot be (nothing was saved yet, or
@@ -174,7 +196,6 @@ impl Campaign {
         let err = file
             .try_clone()
             .map_err(|e| CliError::setup(format!("opening {}: {e}", log.display())))?;
-        append(&self.starts_file(), &format!("{}\n", unix_now())).map_err(failed)?;
         let mut command = Command::new(program);
         command.process_group(0);
         // From this thread, the program's first: it lives as long as the process.
@@ -420,8 +441,14 @@ mod tests {
         // A checkpoint that no Warren can read.
         fs::create_dir_all(instance.join("state")).unwrap();
         fs::write(instance.join("state/checkpoint"), "x").unwrap();
-        append(&c.starts_file(), "1\n2\n").unwrap();
-        assert_eq!(c.starts(), 2);
+        append(&c.starts_file(), "1\n").unwrap();
+        for build in ["aa", "bb", "aa"] {
+            c.begins(build).unwrap();
+        }
+        assert_eq!(
+            (c.starts(), c.builds()),
+            (4, vec!["aa".into(), "bb".into()])
+        );
         // One that is at work, started by hand, is never cleared away.
         let lock = Lock::take(&instance).unwrap();
         let e = c.make_ready().unwrap_err().text;

@@ -1,12 +1,13 @@
 //! From a campaign's own files to its row of the table: runs.jsonl tells the curve and the failing tests, fuzzer_stats what stands and how it
-//! ended. Pure but for [`of_campaign`], which reads the two files.
+//! ended, a finding's folder by which run it was found. Pure but for [`of_campaign`], which reads them.
 
 use super::arms::Arm;
 use super::table::{CPU, EXHAUSTED, Failed, Failing, Point, Row};
+use crate::campaign::finding::Sheet;
 use crate::campaign::{RunRole, StoredLine};
 use crate::fuzz::NEEDED;
 use crate::whatsup::instance::Stats;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Which campaign it is.
@@ -48,7 +49,30 @@ pub fn of_campaign(which: &Which<'_>, instance: &Path) -> Result<Row, String> {
     let (path, text) = read("fuzzer_stats")?;
     let stats = Stats::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?;
     let (path, lines) = read("runs.jsonl")?;
-    row(which, &lines, &stats).map_err(|e| format!("{}: {e}", path.display()))
+    let found = found(&stats, |number| {
+        let path = instance.join("findings").join(number).join("finding.json");
+        let sheet = Sheet::read(&path).map_err(|e| format!("reading {}: {e}", path.display()))?;
+        Ok(sheet.found.execs)
+    })?;
+    row(which, &lines, &stats, &found).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Signatures of the findings that stand, each with the run by which it was found first; `run_of` is asked with a finding's number.
+fn found(
+    stats: &Stats,
+    run_of: impl Fn(&str) -> Result<u64, String>,
+) -> Result<BTreeMap<&str, u64>, String> {
+    let mut found = BTreeMap::new();
+    for (number, what) in stats.findings() {
+        if fell(what, stats.known(number).is_some()) {
+            continue;
+        }
+        let signature = what.split(' ').next().unwrap_or_default();
+        let run = run_of(number)?;
+        let first = found.entry(signature).or_insert(run);
+        *first = run.min(*first);
+    }
+    Ok(found)
 }
 
 /// Whether a finding (`signature kind checker k/n`) is a liveness failure that was saved while its replays were cut off and did not show often
@@ -60,8 +84,13 @@ fn fell(what: &str, known: bool) -> bool {
     liveness && !(known && rate == "0/0") && shown.is_some_and(|k: u32| k < NEEDED)
 }
 
-/// The same of the two texts.
-fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
+/// The same of the texts.
+fn row(
+    which: &Which<'_>,
+    jsonl: &str,
+    stats: &Stats,
+    found: &BTreeMap<&str, u64>,
+) -> Result<Row, String> {
     let mut lines = Vec::new();
     for line in StoredLine::all(jsonl) {
         let line = line?;
@@ -69,12 +98,6 @@ fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
             lines.push(line);
         }
     }
-    let standing: BTreeSet<&str> = stats
-        .findings()
-        .into_iter()
-        .filter(|(number, what)| !fell(what, stats.known(number).is_some()))
-        .filter_map(|(_, what)| what.split(' ').next())
-        .collect();
     let learning = |l: &&StoredLine| l.role == RunRole::Learning;
     let learned = lines.iter().filter(learning);
     let mut row = Row {
@@ -118,7 +141,7 @@ fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
         // The last run of its sequence: an earlier one that told nothing was repeated, and a replay is no test.
         if line.sequences > now.tests {
             now.tests = line.sequences;
-            let failures = counted(line, &standing)?;
+            let failures = counted(line, found)?;
             seen.extend(failures.iter().map(|f| f.signature.clone()));
             if !failures.is_empty() {
                 row.failing.push(Failing {
@@ -146,9 +169,9 @@ fn row(which: &Which<'_>, jsonl: &str, stats: &Stats) -> Result<Row, String> {
     Ok(row)
 }
 
-/// The failed checks of a test that count: safety at once; what else was seen when it stands as a finding of the campaign. A void run fails
-/// nothing.
-fn counted(line: &StoredLine, standing: &BTreeSet<&str>) -> Result<Vec<Failed>, String> {
+/// The failed checks of a test that count: safety at once; what else was seen from the run on by which it was found: what its replays did not
+/// show before was no finding then, and the campaign went on. A void run fails nothing.
+fn counted(line: &StoredLine, found: &BTreeMap<&str, u64>) -> Result<Vec<Failed>, String> {
     let mut counted = Vec::new();
     for failure in line.failures.iter().filter(|_| line.void.is_none()) {
         let words: Vec<&str> = failure.split(' ').collect();
@@ -157,7 +180,8 @@ fn counted(line: &StoredLine, standing: &BTreeSet<&str>) -> Result<Vec<Failed>, 
                 "`{failure}` is no `checker stage signature kind`: an older Warren wrote it"
             ));
         };
-        if kind == "safety" || standing.contains(signature) {
+        let stands = || found.get(signature).is_some_and(|run| line.run >= *run);
+        if kind == "safety" || stands() {
             counted.push(Failed {
                 signature: signature.to_owned(),
                 checker: checker.to_owned(),
@@ -205,6 +229,16 @@ mod tests {
         .unwrap()
     }
 
+    fn which(arm: &Arm) -> Which<'_> {
+        Which {
+            arm,
+            repeat: 2,
+            seed: 5,
+            build: "1f",
+            starts: 1,
+        }
+    }
+
     /// The row of a campaign of which only the files matter.
     fn row_of(jsonl: &str, finding: &str) -> Result<Row, String> {
         let arm = Arm {
@@ -212,14 +246,9 @@ mod tests {
             strategy: "crashfuzz".into(),
             without: Vec::new(),
         };
-        let which = Which {
-            arm: &arm,
-            repeat: 2,
-            seed: 5,
-            build: "1f",
-            starts: 1,
-        };
-        row(&which, jsonl, &stats(finding))
+        let stats = stats(finding);
+        let found = found(&stats, |_| Ok(1)).unwrap();
+        row(&which(&arm), jsonl, &stats, &found)
     }
 
     fn measured(lines: &[L], finding: &str) -> Row {
@@ -324,6 +353,39 @@ mod tests {
             let row = row_of(&line, &stats).unwrap();
             assert_eq!(row.failing.len(), counts, "{what}");
         }
+    }
+
+    /// The replays of the first two did not show it, those of the third did: until then the campaign had found nothing.
+    #[test]
+    fn a_liveness_failure_counts_from_the_test_that_found_it() {
+        let lines: String = [(11, 1), (15, 2), (19, 3), (23, 4)]
+            .map(|(run, tested)| {
+                let line = text(&L {
+                    role: "fuzz",
+                    at: 1000 * tested,
+                    slots: 1,
+                    tested,
+                    void: "null",
+                    failures: B,
+                });
+                line.replace("\"run\":1,", &format!("\"run\":{run},"))
+            })
+            .concat();
+        let stats = stats(
+            "finding_000000 : bbbbbbbb liveness serve 0/3\nfinding_000001 : bbbbbbbb liveness serve 3/3\n\
+             finding_000002 : bbbbbbbb liveness serve 2/3\n",
+        );
+        let runs = BTreeMap::from([("000000", 11), ("000001", 19), ("000002", 23)]);
+        let found = found(&stats, |number| Ok(runs[number])).unwrap();
+        assert_eq!(found, BTreeMap::from([("bbbbbbbb", 19)]));
+        let arm = Arm {
+            label: "x".into(),
+            strategy: "crashfuzz".into(),
+            without: Vec::new(),
+        };
+        let row = row(&which(&arm), &lines, &stats, &found).unwrap();
+        let tests: Vec<u64> = row.failing.iter().map(|f| f.tests).collect();
+        assert_eq!(tests, [3, 4]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ use campaign::{Campaign, Ended, Program};
 use measure::Which;
 use report::Report;
 use std::path::{Path, PathBuf};
-use table::{Head, Table};
+use table::{BUILDS, Head, Table};
 use warren_executor::target::{Target, find_target};
 
 /// Of the table in a comparison's folder.
@@ -203,11 +203,15 @@ impl Work<'_> {
         })?;
         let campaign = self.campaign(arm, repeat);
         let row = || {
+            let builds = match campaign.builds() {
+                none if none.is_empty() => self.program.build.clone(),
+                some => some.join(BUILDS),
+            };
             let which = Which {
                 arm,
                 repeat,
                 seed: self.seed(repeat),
-                build: &self.program.build,
+                build: &builds,
                 starts: campaign.starts(),
             };
             measure::of_campaign(&which, &campaign.instance())
@@ -290,6 +294,7 @@ fn finish(
     }
     let said = campaign.make_ready()?;
     eprintln!("warren: campaign {place}: {} {said}", campaign.name);
+    campaign.begins(&program.build)?;
     let ended = campaign
         .run(&program.path, interrupt, has_shown)
         .map_err(|e| CliError {

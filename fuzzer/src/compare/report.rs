@@ -8,8 +8,9 @@ use super::charts::charts;
 use super::csv::{bugs_found, campaigns, curves, pairs_csv, standing, survival};
 use super::grid::Grid;
 use super::outcome::{Axis, BugArm, ENOUGH, MEASURES, Measure, Outcome, Pair, Spread};
-use super::table::{FOUND, Row, Table};
+use super::table::{BUILDS, FOUND, Row, Table};
 use crate::plot::chart::svg;
+use std::collections::BTreeSet;
 
 /// The campaigns at equal CPU time; not in every report.
 pub(super) const EQUAL_CPU: &str = "equal-cpu.csv";
@@ -112,9 +113,9 @@ fn heading(table: &Table, outcome: &Outcome) -> String {
         .iter()
         .map(|a| format!("{} {}", a.label, a.campaigns))
         .collect();
-    let mut builds: Vec<&str> = table.rows.iter().map(|r| r.build.as_str()).collect();
-    builds.sort_unstable();
-    builds.dedup();
+    let builds: BTreeSet<&str> = (table.rows.iter())
+        .flat_map(|r| r.build.split(BUILDS))
+        .collect();
     let mut out = format!(
         "{} {}: {} campaigns of {} each ({}); options of fuzz: {}\n",
         get("target"),
@@ -137,7 +138,7 @@ fn heading(table: &Table, outcome: &Outcome) -> String {
         out.push_str(&format!(
             "campaigns of {} different builds of Warren are in it: {}\n",
             builds.len(),
-            builds.join(", ")
+            builds.into_iter().collect::<Vec<_>>().join(", ")
         ));
     }
     let cut_off = table.rows.iter().filter(|r| r.starts > 1).count();
@@ -352,7 +353,7 @@ mod tests {
             campaign("a", 2, 220, Some(4)),
             campaign("b", 2, 170, Some(8)),
         ];
-        rows[3].build = "2".into();
+        rows[3].build = format!("{}+2", rows[2].build);
         rows[3].starts = 2;
         let table = table(rows);
         let bugs = Bugs::default();

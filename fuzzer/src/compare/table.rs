@@ -16,6 +16,8 @@ pub const FOUND: &str = "found";
 pub const CPU: &str = "cpu";
 /// How one ended that had nothing left to try.
 pub const EXHAUSTED: &str = "exhausted";
+/// Between the builds that worked on one campaign.
+pub const BUILDS: &str = "+";
 /// Of head and rows.
 pub const TABLE_VERSION: u32 = 1;
 
@@ -39,7 +41,7 @@ pub struct Row {
     /// From 1.
     pub repeat: u64,
     pub seed: u64,
-    /// Sum of the program that ended it.
+    /// Sum of the program that worked on it; of all of them, where others went on with it ([`BUILDS`] between them).
     pub build: String,
     /// Unix seconds of its end.
     pub finished: u64,

@@ -109,7 +109,16 @@ struct Together {
     instances: usize,
     table_text: String,
     began: u64,
+    /// By time since then, of whichever instance.
     found: Vec<Found>,
+}
+
+/// Finds of an instance that began so many seconds after the first.
+fn later(found: Vec<Found>, seconds: u64) -> impl Iterator<Item = Found> {
+    found.into_iter().map(move |f| Found {
+        ms: f.ms + 1000 * seconds,
+        ..f
+    })
 }
 
 fn read(out: &Path) -> Result<Together, CliError> {
@@ -137,8 +146,11 @@ fn read(out: &Path) -> Result<Together, CliError> {
             }
             Some(t) if t.table_text == table_text => {
                 t.instances += 1;
-                t.began = t.began.min(began);
-                t.found.extend(found);
+                let first = t.began.min(began);
+                let before = std::mem::take(&mut t.found);
+                t.found.extend(later(before, t.began - first));
+                t.found.extend(later(found, began - first));
+                t.began = first;
             }
             Some(_) => {
                 return Err(CliError::usage(format!(
@@ -272,6 +284,25 @@ mod tests {
             why.exit == Exit::Usage && why.text.contains("different classes"),
             "{why}"
         );
+    }
+
+    /// The second was joined an hour later: what it found in its first seconds came after what the first had.
+    #[test]
+    fn finds_of_several_instances_have_one_clock() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = dir.path().join("table");
+        std::fs::write(&table, table::SAMPLE).unwrap();
+        // The younger one's folder is read first, and last.
+        for younger in ["a", "z"] {
+            let out = dir.path().join(format!("out-{younger}"));
+            for (name, began) in [("m", 77), (younger, 3677)] {
+                let mut r = found::Recorder::open(&out.join(name), &table, began).unwrap();
+                r.take(&[1, 0, 0, 0], 0).unwrap();
+            }
+            let t = read(&out).unwrap_or_else(|e| panic!("{e}"));
+            let late = t.found.iter().filter(|f| f.ms >= 3_600_000).count();
+            assert_eq!((t.began, t.found.len(), late), (77, 2, 1));
+        }
     }
 
     /// A campaign of version 1, and what JaCoCo 0.8.13 counts from its execution data and classes.
