@@ -2,9 +2,10 @@
 //!
 //! Outcomes of the journal are taken before a run is made; each run made is in the journal before the next begins.
 
+use super::exchange::{Ask, Ended, Outcome, Told};
 use super::facts::Facts;
 use super::journal::{Journal, JournalError};
-use super::machine::{Ask, Ended, Minimiser, Outcome, Told};
+use super::machine::Minimiser;
 use crate::fuzz::open_by_load;
 use crate::known::KnownBugs;
 use warren_model::{Failure, FaultSequence, Judgement, NodeName, RunProduct, Verdict};

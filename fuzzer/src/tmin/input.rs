@@ -13,28 +13,35 @@ pub struct Input {
     pub signature: Option<String>,
 }
 
-/// Reads a file, or the sequence of a finding's folder.
+/// Reads a file, or the sequence of a finding's folder: as it happened, or as it was asked where nothing of it did.
 ///
 /// # Errors
 /// Exit 2 with the file.
 pub fn read(given: &Path) -> Result<Input, CliError> {
     let folder = given.is_dir();
-    let file = if folder {
-        ["matched.toml", "sequence.toml"]
-            .map(|n| given.join(n))
-            .into_iter()
-            .find(|p| p.is_file())
-            .ok_or_else(|| {
-                CliError::usage(format!(
-                    "{}: no finding's folder: neither matched.toml nor sequence.toml is there\n  \
-                     give a sequence file, or a folder of findings/",
-                    given.display()
-                ))
-            })?
-    } else {
-        given.to_owned()
+    let mut files = match folder {
+        false => vec![given.to_owned()],
+        true => {
+            let mut files = ["matched.toml", "sequence.toml"]
+                .map(|n| given.join(n))
+                .to_vec();
+            files.retain(|p| p.is_file());
+            files
+        }
     };
-    let sequence = read_sequence(&file)?;
+    if files.is_empty() {
+        return Err(CliError::usage(format!(
+            "{}: no finding's folder: neither matched.toml nor sequence.toml is there\n  \
+             give a sequence file, or a folder of findings/",
+            given.display()
+        )));
+    }
+    let mut file = files.remove(0);
+    let mut sequence = read_sequence(&file)?;
+    if let Some(asked) = files.pop().filter(|_| sequence.faults.is_empty()) {
+        sequence = read_sequence(&asked)?;
+        file = asked;
+    }
     let signature = if folder {
         of_folder(given)
     } else {
@@ -122,6 +129,19 @@ mod tests {
             read(dir.path()).unwrap().signature.as_deref(),
             Some("00000001")
         );
+        // Nothing happened in its run, or something did.
+        let two = warren_model::FaultSequence::empty("canary")
+            .with(warren_model::At::AtOnce, warren_model::Fault::PartitionStop);
+        let write = |name: &str, s: &FaultSequence| {
+            std::fs::write(dir.path().join(name), s.to_text()).unwrap();
+        };
+        write("sequence.toml", &two);
+        write("matched.toml", &FaultSequence::empty("canary"));
+        let input = read(dir.path()).unwrap();
+        assert_eq!(input.sequence, two);
+        assert!(input.file.ends_with("sequence.toml"), "{input:?}");
+        write("matched.toml", &two);
+        assert!(read(dir.path()).unwrap().file.ends_with("matched.toml"));
         let e = read(&dir.path().join("none")).unwrap_err();
         assert!(e.text.contains("none"), "{e}");
     }

@@ -6,7 +6,7 @@
 //!
 //! Refuses a journal of another sequence, target, set-up or list of known bugs, with the difference.
 
-use super::machine::Outcome;
+use super::exchange::Outcome;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -289,7 +289,7 @@ fn same(path: &Path, first: &str, want: &Header) -> Result<(), JournalError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tmin::machine::Ended;
+    use crate::tmin::exchange::Ended;
 
     fn header() -> Header {
         Header {

@@ -1,121 +1,27 @@
 //! The minimiser as a state machine: it says which sequence to run next and is told how the run ended. Pure and deterministic, so that
 //! the outcomes of a journal bring it back to where it was; knows no clock, no file, no cluster.
 //!
-//! Order: learn (which failure, how often), fewer faults, earlier and simpler ones, points that say less, the cold start, the result once
-//! more.
+//! Order: learn (which failure, how often), fewer faults, earlier and simpler ones, points that say less (and fewer faults again, where a
+//! point changed), the cold start, the result once more.
 
 use super::bar::{Bar, misses};
 use super::candidate::{Best, Candidate, differs, nodes};
+use super::exchange::{Ask, Ended, NeverFailed, Outcome, Settings, Step, Told, Verdict};
 use super::facts::Facts;
+use super::finals::{Then, after};
 use super::shrink::Shrink;
 use super::simpler::{by_role, cold, simpler, wider};
 use super::which::most_often;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{ClusterShape, FaultSequence, NodeName};
 
 /// Replays at the beginning without -n: until the failure showed three times, at most ten.
 const LEARN_MOST: u32 = 10;
 const LEARN_HITS: u32 = 3;
-/// Replays of the result without -n.
+/// Replays of the result without -n; more of a failure whose candidates get more tries.
 const FINAL: u32 = 5;
 /// Void runs in a row that count as one that did not show it: where each is, there must be an end.
 const VOIDS: u32 = 3;
-
-/// What the user may set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Most runs in all.
-    pub runs: u64,
-    /// -n and -k.
-    pub tries: Option<u32>,
-    pub needed: Option<u32>,
-    /// The failure to keep; none = the one seen most often. Where only a known bug of that signature is seen, that one.
-    pub signature: Option<String>,
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ended {
-    Failed,
-    Passed,
-    /// A checker could not tell.
-    Unknown,
-    /// Not all faults happened, and what happened did not fail.
-    NotInjected,
-    /// It told nothing: the run itself went wrong, or the machine stood still.
-    Void,
-}
-
-/// What the machine is told of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
-    pub ended: Ended,
-    /// Of all failures, the first is the one it would be filed under; that of a known bug with its number (`drive::name`).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub signatures: Vec<String>,
-    /// It failed, and the machine left another question open: of a failure that it does not show it may tell nothing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_load: bool,
-    /// Of a failing run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub facts: Option<Facts>,
-    /// Runs it took: a run over its limit is made twice.
-    pub cost: u64,
-}
-
-/// The run to make.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    pub sequence: FaultSequence,
-    pub hash: u64,
-    /// What it is for.
-    pub what: String,
-}
-
-/// What became of a candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Kept,
-    NotKept,
-    /// The bound was reached before it was decided.
-    Undecided,
-}
-
-/// A step that is over, for the terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    pub number: u32,
-    pub what: String,
-    pub k: u32,
-    pub n: u32,
-    pub verdict: Verdict,
-    /// Other failures of runs that did not show it.
-    pub others: BTreeSet<String>,
-    /// Runs that could not tell or did not come to their faults.
-    pub unclear: u32,
-}
-
-/// What is printed while it goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    Learned {
-        signature: String,
-        k: u32,
-        n: u32,
-        bar: Bar,
-    },
-    Step(Step),
-}
-
-/// Why nothing can be minimised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NeverFailed {
-    pub runs: u32,
-    /// Other signatures -> runs that had them.
-    pub others: BTreeMap<String, u32>,
-}
 
 /// A candidate under test.
 #[derive(Clone, Debug)]
@@ -158,6 +64,9 @@ pub struct Minimiser {
     blocked: bool,
     roles_tried: bool,
     trial: Option<Trial>,
+    /// Hashes of the bests that had nothing more to leave out, and nothing more to widen.
+    one_minimal: Option<u64>,
+    as_wide_as_can_be: Option<u64>,
     refused: BTreeSet<u64>,
     /// Points that a fault was moved away from or that did not do: what comes first on a node differs from run to run, and none is to
     /// go to and fro or to be tried again whenever another fault moved.
@@ -202,6 +111,8 @@ impl Minimiser {
             blocked: false,
             roles_tried: false,
             trial: None,
+            one_minimal: None,
+            as_wide_as_can_be: None,
             refused: BTreeSet::new(),
             left: BTreeSet::new(),
             passing: Vec::new(),
@@ -252,15 +163,12 @@ impl Minimiser {
                     }
                     let (shown, made) = self.finals;
                     let spent = self.spent >= self.settings.runs;
-                    if spent || made >= self.finals_wanted() {
-                        // What never showed in its own replays is no result; the step before it has its own, if there are runs left.
-                        let back = made > 0 && shown == 0 && self.step_back();
-                        if spent || !back {
-                            self.stage = Stage::Over;
-                        }
-                        continue;
+                    match after(shown, made, self.finals_wanted(), spent) {
+                        Then::Replay => return Some(self.ask("the result")),
+                        // It has replays of its own, if there are runs left.
+                        Then::StepBack if self.step_back() && !spent => {}
+                        Then::StepBack | Then::Over => self.stage = Stage::Over,
                     }
-                    return Some(self.ask("the result"));
                 }
                 Stage::Over => return None,
             }
@@ -402,12 +310,7 @@ impl Minimiser {
             Stage::Learn | Stage::Final | Stage::Over => None,
         };
         let Some((what, candidate)) = found else {
-            self.stage = match self.stage {
-                Stage::Fewer => Stage::Simpler,
-                Stage::Simpler => Stage::Wider,
-                Stage::Wider => Stage::Cold,
-                _ => Stage::Final,
-            };
+            self.stage = self.stage_after(own);
             return None;
         };
         Some(Trial {
@@ -421,6 +324,30 @@ impl Minimiser {
             unclear: 0,
             others: BTreeSet::new(),
         })
+    }
+
+    /// The stage that follows where this one has no more to propose for the best, which has hash `best`. What points were moved or widened
+    /// for is asked again with fewer faults: they may have been needed only for the old ones.
+    fn stage_after(&mut self, best: u64) -> Stage {
+        match self.stage {
+            Stage::Fewer => {
+                self.one_minimal = Some(best);
+                match self.as_wide_as_can_be == self.one_minimal {
+                    true => Stage::Cold,
+                    false => Stage::Simpler,
+                }
+            }
+            Stage::Simpler => Stage::Wider,
+            Stage::Wider => {
+                self.as_wide_as_can_be = Some(best);
+                if self.one_minimal == self.as_wide_as_can_be {
+                    return Stage::Cold;
+                }
+                self.shrink = Shrink::default();
+                Stage::Fewer
+            }
+            Stage::Learn | Stage::Cold | Stage::Final | Stage::Over => Stage::Final,
+        }
     }
 
     fn learn_over(&mut self, told: &mut Vec<Told>) {
@@ -483,7 +410,7 @@ impl Minimiser {
     }
 
     fn finals_wanted(&self) -> u32 {
-        self.settings.tries.unwrap_or(FINAL)
+        self.settings.tries.unwrap_or(FINAL.max(self.bar.tries))
     }
 
     /// Steps that led to the best there is.

@@ -7,7 +7,9 @@
 mod bar;
 pub mod candidate;
 pub mod drive;
+pub mod exchange;
 mod facts;
+mod finals;
 mod input;
 pub mod journal;
 pub mod machine;
@@ -30,10 +32,11 @@ use crate::known::KnownBugs;
 use crate::replay::flow::one;
 use candidate::Candidate;
 use drive::{World, drive};
+use exchange::{Ask, Outcome, Settings, Told, Verdict};
 use facts::Facts;
 use input::Input;
 use journal::{Header, JOURNAL_VERSION, Journal, JournalError};
-use machine::{Ask, Minimiser, Outcome, Settings, Told};
+use machine::Minimiser;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
@@ -341,7 +344,7 @@ impl World for Cluster<'_> {
         match told {
             Told::Learned { .. } => self.facts = m.best().facts.clone(),
             // What is found already must survive a SIGKILL without the journal being played again.
-            Told::Step(s) if s.verdict == machine::Verdict::Kept => {
+            Told::Step(s) if s.verdict == Verdict::Kept => {
                 write_result(self.out, m, self.name, self.faults)?;
             }
             Told::Step(_) => {}

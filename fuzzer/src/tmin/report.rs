@@ -1,8 +1,9 @@
 //! What `warren tmin` prints and writes: a line per candidate, the table at the end, the heads of the files. Pure: values in, text out.
 
 use super::candidate::{Candidate, lines};
+use super::exchange::{NeverFailed, Told, Verdict};
 use super::facts::Facts;
-use super::machine::{Minimiser, NeverFailed, Told, Verdict};
+use super::machine::Minimiser;
 use std::fmt::Write;
 
 /// A line for the terminal.

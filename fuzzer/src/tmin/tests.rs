@@ -7,8 +7,9 @@ mod on_sim;
 use super::candidate::Best;
 use super::candidate::Candidate;
 use super::drive::outcome;
+use super::exchange::{Ask, Ended, Outcome, Settings, Told, Verdict};
 use super::facts::Facts;
-use super::machine::{Ask, Ended, Minimiser, Outcome, Settings, Told, Verdict};
+use super::machine::Minimiser;
 use crate::search::sim::Sim;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -422,6 +423,56 @@ fn what_never_shows_is_taken_back_at_the_bound_too() {
         back += usize::from(m.best().candidate.sequence.faults.len() == 2);
     }
     assert!(back > 10, "{back}");
+}
+
+/// The failure needs n2's crash at its first point, or at its fourth behind n1's crash. When the point has moved, n1's is not needed.
+#[test]
+fn what_another_point_makes_needless_goes() {
+    let at = |s: &FaultSequence, i: usize| match s.faults.get(i).map(|f| (&f.at, &f.fault)) {
+        Some((At::Exact(p), f)) if *f == crash(2) => p.n,
+        Some((At::Pattern(p), f)) if *f == crash(2) => p.n,
+        _ => 0,
+    };
+    let mut given = sequence(&[crash(1), crash(2)]);
+    if let At::Exact(p) = &mut given.faults[1].at {
+        p.n = 4;
+    }
+    let mut m = Minimiser::new(given, wide(), settings(200));
+    play(&mut m, 1000, &mut |ask| {
+        let alone = at(&ask.sequence, 0) == 1;
+        let behind = contains(&ask.sequence, &[crash(1), crash(2)]);
+        if alone || behind && [1, 4].contains(&at(&ask.sequence, 1)) {
+            fails(SIG)
+        } else {
+            passes()
+        }
+    });
+    let best = &m.best().candidate.sequence;
+    let faults: Vec<&Fault> = best.faults.iter().map(|f| &f.fault).collect();
+    assert_eq!(faults, [&crash(2)], "{best:?}");
+    assert!(m.is_over());
+}
+
+/// Of one run in ten: five replays of a result would take most true steps back.
+#[test]
+fn the_result_of_a_rare_failure_has_as_many_replays_as_its_candidates_have_tries() {
+    let mut kept = 0;
+    for phase in 0..8 {
+        let mut runs = phase;
+        let mut m = Minimiser::new(sequence(&[crash(1), crash(2)]), wide(), settings(300));
+        play(&mut m, 1000, &mut |ask| {
+            let needed = contains(&ask.sequence, &[crash(2)]);
+            runs += u64::from(needed);
+            match needed && runs % 8 == 0 {
+                true => fails(SIG),
+                false => passes(),
+            }
+        });
+        let faults = m.best().candidate.sequence.faults.len();
+        kept += usize::from(m.never_failed().is_none() && faults == 1);
+        assert!(m.result().0 > 0, "{phase}");
+    }
+    assert_eq!(kept, 8);
 }
 
 /// A legal sequence: crashes and reboots of n1..n8, cuts of n8.

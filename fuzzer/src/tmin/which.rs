@@ -3,7 +3,7 @@
 //! A known bug is called by its signature and its number (`drive::name`), as most lost writes have one signature. Who asks for a signature
 //! means what no number tells; where only a known bug of it is seen, that one is meant.
 
-use super::machine::Outcome;
+use super::exchange::Outcome;
 use std::collections::BTreeMap;
 
 /// Its name, and in how many of these runs it showed.
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use crate::known::KnownBugs;
     use crate::tmin::drive::{name, outcome};
-    use crate::tmin::machine::Ended;
+    use crate::tmin::exchange::Ended;
     use warren_model::{
         Failure, FailureKind, FaultSequence, Judgement, RunProduct, Stage, Verdict,
     };
