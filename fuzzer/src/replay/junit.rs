@@ -4,11 +4,12 @@
 //! read. A case fails when any of its runs failed or hung; it is skipped when none could be judged in full (unknown, void, not
 //! injected, not run); else it passed. quick-junit escapes, and drops what XML cannot hold.
 
-use super::report::{Outcome, kind, run_text, voids_text};
+use super::report::{Outcome, run_text, voids_text};
 use crate::campaign::Environment;
 use crate::campaign::folder::write_whole;
 use crate::cli::exit::CliError;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use warren_model::{Judgement, RunProduct};
@@ -35,7 +36,7 @@ struct Case {
 struct Ran {
     outcome: Outcome,
     ms: u64,
-    signature: Option<String>,
+    signatures: Vec<String>,
     /// `checker (kind)` of the first failure.
     what: String,
     /// What replay prints of it.
@@ -91,11 +92,15 @@ impl Junit {
             case.runs.push(Ran {
                 outcome,
                 ms: product.record.times.total,
-                signature: judgement.signature().map(str::to_owned),
+                signatures: judgement
+                    .signatures()
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect(),
                 what: judgement
                     .failures
                     .first()
-                    .map_or_else(String::new, |f| format!("{} ({})", f.checker, kind(f.kind))),
+                    .map_or_else(String::new, |f| format!("{} ({})", f.checker, f.kind)),
                 text: run_text(&head, outcome, product, judgement),
             });
         }
@@ -188,9 +193,10 @@ impl Case {
         let bad = |o: Outcome| self.runs.iter().filter(move |r| r.outcome == o);
         let failure = |o: Outcome| -> Option<TestCaseStatus> {
             let first = bad(o).next()?;
-            let mut signatures: Vec<&str> = bad(o).filter_map(|r| r.signature.as_deref()).collect();
-            signatures.sort_unstable();
-            signatures.dedup();
+            let signatures: BTreeSet<&str> = bad(o)
+                .flat_map(|r| r.signatures.iter().map(String::as_str))
+                .collect();
+            let signatures: Vec<&str> = signatures.into_iter().collect();
             let mut s = TestCaseStatus::non_success(NonSuccessKind::Failure);
             s.set_type(first.what.as_str());
             s.set_message(format!(

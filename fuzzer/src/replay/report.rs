@@ -5,7 +5,7 @@ use crate::ui::{clip, printable};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use warren_model::{
-    At, FailureKind, FaultAt, Injected, Judgement, PhaseTimes, RunProduct, Stage, Trace, Verdict,
+    At, FailureKind, FaultAt, Injected, Judgement, PhaseTimes, RunProduct, Trace, Verdict,
 };
 
 /// Longest line of evidence printed, in characters; contents of a target may be of any length.
@@ -77,7 +77,7 @@ impl Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub outcomes: Vec<Outcome>,
-    /// Signature -> runs that had it.
+    /// Signature -> runs that had it. A run has all of its failures': which of them a finding was saved for is not in its sequence.
     pub signatures: BTreeMap<String, usize>,
 }
 
@@ -85,10 +85,10 @@ impl Tally {
     /// One more run.
     pub fn add(&mut self, outcome: Outcome, judgement: &Judgement) {
         self.outcomes.push(outcome);
-        if matches!(outcome, Outcome::Fail | Outcome::Hang)
-            && let Some(s) = judgement.signature()
-        {
-            *self.signatures.entry(s.to_owned()).or_default() += 1;
+        if matches!(outcome, Outcome::Fail | Outcome::Hang) {
+            for signature in judgement.signatures() {
+                *self.signatures.entry(signature.to_owned()).or_default() += 1;
+            }
         }
     }
 
@@ -207,8 +207,8 @@ pub fn run_text(head: &str, outcome: Outcome, p: &RunProduct, j: &Judgement) -> 
     }
     for f in &j.failures {
         let at = [
-            Some(kind(f.kind).to_owned()),
-            Some(stage(f.stage).to_owned()),
+            Some(f.kind.to_string()),
+            Some(f.stage.to_string()),
             f.role.clone(),
             f.node.as_ref().map(ToString::to_string),
         ];
@@ -325,31 +325,12 @@ fn at_text(at: &At, trace: &Trace) -> String {
     }
 }
 
-/// `safety`, `liveness` or `hang`.
-#[must_use]
-pub fn kind(k: FailureKind) -> &'static str {
-    match k {
-        FailureKind::Safety => "safety",
-        FailureKind::Liveness => "liveness",
-        FailureKind::Hang => "hang",
-    }
-}
-
-fn stage(s: Stage) -> &'static str {
-    match s {
-        Stage::Test => "test",
-        Stage::Degraded => "degraded",
-        Stage::Healed => "healed",
-        Stage::Durable => "durable",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use warren_model::{
         CrashStyle, Failure, Fault, FaultSequence, KillLatency, NodeName, NotInjected, RunRecord,
-        Unknown, Who,
+        Stage, Unknown, Who,
     };
 
     fn failure(kind: FailureKind) -> Failure {
@@ -437,6 +418,17 @@ mod tests {
         assert_eq!(
             t.summary(),
             "4 runs: 1 fail, 1 hang, 1 pass, 1 void\n  signature 1a2b3c4d: 2 of 3, and 1 more void\n"
+        );
+        let mut other = failure(FailureKind::Liveness);
+        other.signature = "9b6ac442".into();
+        let both = judged(Verdict::Fail, vec![failure(FailureKind::Safety), other]);
+        let mut t = Tally::default();
+        t.add(Outcome::Fail, &both);
+        t.add(Outcome::Fail, &fail);
+        t.add(Outcome::Fail, &both);
+        assert_eq!(
+            t.summary(),
+            "3 runs: 3 fail\n  signature 1a2b3c4d: 3 of 3\n  signature 9b6ac442: 2 of 3\n"
         );
         let mut quiet = Tally::default();
         quiet.add(Outcome::NotInjected, &Judgement::default());
