@@ -5,7 +5,6 @@
 
 use crate::check::{self, CheckResult};
 use crate::logs::LogTemplates;
-use crate::recovery::FaultFreeStacks;
 use regex::{Regex, RegexSet};
 use serde::{Deserialize, Serialize};
 use warren_model::{Judgement, Rules, RunProduct, Verdict};
@@ -14,8 +13,6 @@ use warren_model::{Judgement, Rules, RunProduct, Verdict};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learned {
     pub templates: LogTemplates,
-    /// Stacks of fault-free runs: what is not here is recovery.
-    pub stacks: FaultFreeStacks,
     pub fault_free_runs: u32,
     pub single_fault_runs: u32,
 }
@@ -97,7 +94,6 @@ impl Judge {
     /// Takes in a fault-free run: its log templates and its stacks are the target's ordinary life.
     pub fn learn_fault_free(&mut self, product: &RunProduct) {
         self.learned.templates.learn(product);
-        self.learned.stacks.learn(&product.trace);
         self.learned.fault_free_runs += 1;
     }
 
@@ -147,14 +143,10 @@ impl Judge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Build, op, trace_of};
-    use warren_model::StackId;
+    use crate::check::testing::{Build, op};
 
     fn logged(lines: &str) -> RunProduct {
-        let mut p = RunProduct {
-            trace: trace_of(&[1, 2]),
-            ..RunProduct::default()
-        };
+        let mut p = RunProduct::default();
         p.logs.insert("n1".into(), lines.into());
         p
     }
@@ -163,8 +155,7 @@ mod tests {
     fn learning_is_kept_apart_from_judging() {
         let mut judge = Judge::new(Rules::default()).unwrap();
         judge.learn_fault_free(&logged("INFO ready"));
-        let mut faulty = logged("INFO ready\nWARN peer 3 is gone");
-        faulty.trace = trace_of(&[1, 9]);
+        let faulty = logged("INFO ready\nWARN peer 3 is gone");
         let before = judge.learned().clone();
         let first = judge.judge(&faulty);
         assert_eq!(first.novelties, ["n1: WARN peer 3 is gone"]);
@@ -173,10 +164,6 @@ mod tests {
         assert_eq!(*judge.learned(), before);
         judge.learn_single_fault(&faulty);
         assert!(judge.judge(&faulty).novelties.is_empty());
-        assert!(
-            judge.learned().stacks.is_recovery(StackId(9)),
-            "faults teach no stacks"
-        );
         let text = serde_json::to_string(judge.learned()).unwrap();
         let back =
             Judge::with_state(Rules::default(), serde_json::from_str(&text).unwrap()).unwrap();

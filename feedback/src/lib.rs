@@ -1,4 +1,4 @@
-//! Judges a run: coverage novelty, states, recovery points, checkers, signatures; and, in [`libafl_module`], LibAFL's observers, feedbacks
+//! Judges a run: coverage novelty, states, checkers, signatures; and, in [`libafl_module`], LibAFL's observers, feedbacks
 //! and objective over them.
 //!
 //! Called by `fuzzer/` with the product of each run. It starts no process, opens no file and reads no clock: values in, values
@@ -11,7 +11,6 @@ pub mod judge;
 pub mod libafl_module;
 mod log_parts;
 pub mod logs;
-pub mod recovery;
 pub mod signature;
 pub mod states;
 

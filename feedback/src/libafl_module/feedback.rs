@@ -19,7 +19,7 @@ use libafl_bolts::{
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use warren_model::{FaultKind, FaultSequence, Judgement, RunRecord, Verdict};
+use warren_model::{FaultKind, FaultSequence, Judgement, RunProduct, RunRecord, Verdict};
 
 impl_serdeany!(KnownSlots);
 impl_serdeany!(KnownStates);
@@ -143,6 +143,13 @@ pub(super) fn teaches(f: &Facts) -> bool {
     !(f.void || f.timed_out || f.fails_fresh)
 }
 
+/// How long the run took, as if all of it had happened in it and nothing else: the score must not take what was spared for speed, nor the
+/// durability restart, which some runs have and others not.
+fn whole_ms(product: &RunProduct) -> u64 {
+    let spared = product.from_prefix.map_or(0, |p| p.spared_ms);
+    (product.record.times.total + spared).saturating_sub(product.durable_ms)
+}
+
 /// Whether the last fault is one that a run is kept for.
 fn last_keeps(record: &RunRecord) -> bool {
     let last = record.injected.last().map(|i| i.matched.fault.kind());
@@ -157,11 +164,11 @@ fn facts(
     new_found: usize,
 ) -> Facts {
     let fails = judgement.verdict == Verdict::Fail;
-    let well_saved = bugs.is_some_and(|b| b.fresh(judgement).is_none());
+    let promises = bugs.is_none_or(|b| b.promises(judgement));
     Facts {
         void: judgement.void.is_some() || record.set_up_failed(),
         timed_out: record.timed_out,
-        fails_fresh: fails && !well_saved,
+        fails_fresh: fails && promises,
         asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
         injected: record.injected.len(),
         matched_before,
@@ -254,8 +261,7 @@ where
             new_states: self.new_states,
             for_its_last_fault: self.new_found() == 0 && last_keeps(record),
             test_ms: record.times.test,
-            // As if all of it had happened in this run: the score must not take what was spared for speed.
-            total_ms: record.times.total + run.product().from_prefix.map_or(0, |p| p.spared_ms),
+            total_ms: whole_ms(run.product()),
             matched: matched_id(record),
             verdict: run.judgement().verdict,
         });

@@ -14,11 +14,13 @@ use libafl_bolts::{
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use warren_model::{Failure, FailureKind, FaultSequence, Judgement, Verdict};
 
 /// So many runs of each signature are saved; from then on its runs may become seeds.
 pub const SAVED_EACH: u32 = 5;
+/// A signature whose replays did not show it so often is one that a busy machine makes, or a race that nobody can show.
+pub const FELL_OFTEN: u32 = 3;
 
 /// How often each signature was met and saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +36,8 @@ pub struct BugCount {
     pub seen: u32,
     /// Runs that were saved for it, which an unconfirmed one is not.
     pub saved: u32,
+    /// How often its replays did not show it often enough.
+    pub fell: u32,
 }
 
 impl SavedBugs {
@@ -73,14 +77,25 @@ impl SavedBugs {
             })
     }
 
+    /// Whether a signature fell so often that nothing is expected of it any more.
+    #[must_use]
+    pub fn fell_often(&self, signature: &str) -> bool {
+        self.bugs
+            .get(signature)
+            .is_some_and(|c| c.fell >= FELL_OFTEN)
+    }
+
+    /// Whether a failing run may show a bug that is not known well: its own runs are to be found in the corpus no more than other failing ones.
+    /// What fell often is looked at still ([`SavedBugs::fresh`]), and its run is one like any other.
+    #[must_use]
+    pub fn promises(&self, judgement: &Judgement) -> bool {
+        let mut all = judgement.failures.iter().map(|f| f.signature.as_str());
+        all.any(|s| !self.well_saved(s) && !self.fell_often(s))
+    }
+
     /// Counts a failing run, once for each of its signatures.
     pub fn saw(&mut self, judgement: &Judgement) {
-        let signatures: BTreeSet<&str> = judgement
-            .failures
-            .iter()
-            .map(|f| f.signature.as_str())
-            .collect();
-        for s in signatures {
+        for s in judgement.signatures() {
             let seen = &mut self.bugs.entry(s.to_owned()).or_default().seen;
             *seen = seen.saturating_add(1);
         }
@@ -92,6 +107,12 @@ impl SavedBugs {
         *saved = saved.saturating_add(1);
     }
 
+    /// The replays of a run did not show this signature often enough.
+    pub fn fall(&mut self, signature: &str) {
+        let fell = &mut self.bugs.entry(signature.to_owned()).or_default().fell;
+        *fell = fell.saturating_add(1);
+    }
+
     /// Distinct signatures: AFL's `saved_crashes` counts these runs' files, this counts bugs.
     #[must_use]
     pub fn unique(&self) -> usize {
@@ -99,7 +120,8 @@ impl SavedBugs {
     }
 }
 
-/// Interesting = the run fails and the signature of one of its failures was saved fewer than five times. Void runs never fail.
+/// Interesting = the run fails and the signature of one of its failures was saved fewer than five times, and did not fall three times. Void runs
+/// never fail.
 #[derive(Clone, Debug)]
 pub struct VerdictObjective {
     run: Handle<RunObserver>,
@@ -157,6 +179,6 @@ where
         }
         let bugs = state.metadata_or_insert_with(SavedBugs::default);
         bugs.saw(judgement);
-        Ok(bugs.fresh(judgement).is_some())
+        Ok(bugs.promises(judgement))
     }
 }

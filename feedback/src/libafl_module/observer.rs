@@ -11,8 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use warren_model::{
-    FaultSequence, Judgement, RunProduct, RunRecord, StartState, Trace, Unknown, Verdict,
-    ids::fnv1a,
+    Judgement, RunProduct, RunRecord, StartState, Trace, Unknown, Verdict, ids::fnv1a,
 };
 
 /// Name of the coverage observer.
@@ -169,8 +168,7 @@ pub(super) fn missing(name: &str) -> Error {
     ))
 }
 
-/// Identity of the sequence that really happened: start state and faults as they matched. The roles of uninvolved nodes do not
-/// count, so all fault-free runs are one.
+/// Identity of the sequence that really happened; all fault-free runs of one start are one.
 #[must_use]
 pub fn matched_id(record: &RunRecord) -> u64 {
     let Some(matched) = &record.matched else {
@@ -182,11 +180,7 @@ pub fn matched_id(record: &RunRecord) -> u64 {
             start => fnv1a(start.to_string().as_bytes()),
         };
     }
-    let bare = FaultSequence {
-        roles: Default::default(),
-        ..matched.clone()
-    };
-    fnv1a(bare.to_text().as_bytes())
+    matched.identity()
 }
 
 fn store<S: Serializer>(product: &RunProduct, s: S) -> Result<S::Ok, S::Error> {

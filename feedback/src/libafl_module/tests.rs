@@ -389,6 +389,29 @@ fn what_was_not_confirmed_is_not_well_saved() {
     assert_eq!((c.seen, c.saved), (7, 0));
 }
 
+/// What replays never show must not cost the search each run that shows it once.
+#[test]
+fn a_run_of_what_fell_often_is_one_like_any_other() {
+    let mut f = Fuzzer::new();
+    f.run(product(&[], 0, &[1]));
+    f.confirm = false;
+    let failing =
+        |i: usize, lines: &str| logging(product(&[crash(&format!("m{i}"))], 1, &[1]), lines);
+    for i in 0..3 {
+        assert_eq!(f.run(failing(i, "BUG 7")), Fate::Saved, "{i}");
+        let bugs = f.state.metadata_mut::<SavedBugs>().unwrap();
+        let signature = bugs.bugs.keys().next().unwrap().clone();
+        bugs.fall(&signature);
+    }
+    assert_eq!(f.run(failing(3, "BUG 7")), Fate::Kept);
+    assert_eq!(f.run(failing(4, "BUG 7\nOTHER")), Fate::Saved, "another");
+    // It is looked at still.
+    f.run(failing(5, "BUG 7"));
+    let judgement = f.observer().judgement().clone();
+    let bugs = f.state.metadata::<SavedBugs>().unwrap();
+    assert!(bugs.fresh(&judgement).is_some() && !bugs.promises(&judgement));
+}
+
 #[test]
 fn a_void_run_is_never_a_finding() {
     let mut f = Fuzzer::new();
@@ -429,6 +452,11 @@ fn a_kept_run_becomes_what_really_happened() {
     let mut f = Fuzzer::new();
     let mut p = product(&[crash("n1"), reboot("n1")], 1, &[1, 2, 3]);
     p.record.times.test = 700;
+    (p.record.times.total, p.durable_ms) = (6400, 3000);
+    p.from_prefix = Some(warren_model::FromPrefix {
+        faults: 1,
+        spared_ms: 600,
+    });
     assert_eq!(f.run(p), Fate::Kept);
     let asked = FaultSequence {
         faults: vec![crash("n1"), reboot("n1")],
@@ -441,6 +469,7 @@ fn a_kept_run_becomes_what_really_happened() {
     assert_eq!(testcase.input().as_ref().unwrap().faults, [crash("n1")]);
     let info = testcase.metadata_map().get::<KeptInfo>().unwrap();
     assert_eq!((info.slots, info.new_slots, info.test_ms), (3, 3, 700));
+    assert_eq!(info.total_ms, 4000, "as if it had no restart and no prefix");
     assert_eq!(info.verdict, Verdict::Pass);
 }
 

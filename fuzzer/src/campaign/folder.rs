@@ -1,6 +1,5 @@
 //! Making the campaign folder and writing whole files into it. Whether one may be made is [`super::vacant`]'s business.
 
-use super::finding::FINDING_JSON;
 use crate::fuzz::{FuzzError, FuzzOptions};
 use std::fs;
 use std::io::Write;
@@ -110,31 +109,6 @@ impl Folder {
         self.root
             .join(UNCONFIRMED)
             .join(format!("{run:06}-{signature}"))
-    }
-
-    /// How many of the stories in `unconfirmed/` are of this signature and of replays that did not show it: not those that only a replay of
-    /// another failure showed.
-    ///
-    /// # Errors
-    /// A folder that cannot be read.
-    pub fn fell(&self, signature: &str) -> Result<usize, FuzzError> {
-        let root = self.root.join(UNCONFIRMED);
-        if !root.exists() {
-            return Ok(0);
-        }
-        let ours = format!("-{signature}");
-        let entries = fs::read_dir(&root).map_err(io("listing", &root))?;
-        let replayed = |story: &Path| -> Option<bool> {
-            // A story that is not whole tells nothing.
-            let text = fs::read_to_string(story.join(FINDING_JSON)).ok()?;
-            let json: serde_json::Value = serde_json::from_str(&text).ok()?;
-            Some(json["found"]["n"].as_u64()? > 0)
-        };
-        let stories = entries.flatten().map(|e| e.path());
-        Ok(stories
-            .filter(|s| s.to_string_lossy().ends_with(&ours))
-            .filter(|s| replayed(s) == Some(true))
-            .count())
     }
 
     /// Of the stories of failures that did not show again the newest stay.
@@ -327,24 +301,6 @@ pub fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Fu
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stories_of_replays_that_did_not_show_a_failure_are_counted() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::of(&FuzzOptions::new("canary", dir.path().join("out")), 9);
-        assert_eq!(folder.fell("aaaaaaaa").unwrap(), 0);
-        let story = |run, signature: &str, json: &str| {
-            let story = folder.unconfirmed(run, signature);
-            fs::create_dir_all(&story).unwrap();
-            fs::write(story.join(FINDING_JSON), json).unwrap();
-        };
-        story(3, "aaaaaaaa", r#"{"version":1,"found":{"k":0,"n":2}}"#);
-        story(5, "aaaaaaaa", r#"{"version":1,"found":{"k":1,"n":3}}"#);
-        story(7, "aaaaaaaa", r#"{"version":1,"found":{"k":0,"n":0}}"#);
-        story(8, "aaaaaaaa", r#"{"version":1,"fou"#);
-        story(9, "bbbbbbbb", r#"{"version":1,"found":{"k":0,"n":2}}"#);
-        assert_eq!(folder.fell("aaaaaaaa").unwrap(), 2);
-    }
 
     #[test]
     fn the_newest_stories_of_what_did_not_show_again_stay() {

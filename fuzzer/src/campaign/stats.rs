@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
+use warren_model::FailureKind;
 
 /// First line of plot_data.
 pub const PLOT_HEADER: &str = "# relative_time, cycles_done, cur_item, corpus_count, pending_total, pending_favs, map_size, \
@@ -19,8 +20,7 @@ pub struct KeptFinding {
     pub number: u64,
     pub signature: String,
     pub checker: String,
-    /// `safety`, `liveness`, `hang`.
-    pub kind: String,
+    pub kind: FailureKind,
     /// It showed again in `k` of `n` replays.
     pub k: u32,
     pub n: u32,
@@ -378,7 +378,7 @@ mod tests {
                 number: 0,
                 signature: "1f2e3d4c".into(),
                 checker: "replicas".into(),
-                kind: "safety".into(),
+                kind: FailureKind::Safety,
                 k: 2,
                 n: 3,
                 fell: false,

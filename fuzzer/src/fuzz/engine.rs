@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use warren_feedback::{Judge, KeepFeedback, VerdictObjective};
-use warren_model::FaultSequence;
+use warren_model::{FailureKind, FaultSequence};
 
 /// The event manager of a single process, with our monitor.
 pub type Manager = SimpleEventManager<FaultSequence, ToSnapshot, State>;
@@ -157,8 +157,8 @@ where
     snapshot.with(|s| s.ended = true);
     let reason = result?;
     published?;
-    let (findings, known) = session.found.count(|kind| kind != "hang");
-    let (hangs, known_hangs) = session.found.count(|kind| kind == "hang");
+    let (findings, known) = session.found.count(|kind| kind != FailureKind::Hang);
+    let (hangs, known_hangs) = session.found.count(|kind| kind == FailureKind::Hang);
     Ok(FuzzEnd {
         reason,
         sequences: session.counts.sequences,

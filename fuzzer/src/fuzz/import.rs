@@ -9,7 +9,7 @@
 use super::State;
 use super::drive::Drive;
 use super::session::Session;
-use super::stage::{DURABLE_EVERY, identity};
+use super::stage::DURABLE_EVERY;
 use crate::fuzz::figures::describe::describe;
 use crate::fuzz::resume::saved::Job;
 use crate::search::{Queue, queue::MAX_TRIES};
@@ -235,10 +235,7 @@ impl Session {
     }
 
     fn seed_job(&mut self, waiting: &Waiting) -> Job {
-        let identity = identity(&waiting.sequence);
-        if self.explored.tested.insert(identity) {
-            self.news.tested.push(identity);
-        }
+        self.note_tested(waiting.sequence.identity());
         let again = match waiting.tries {
             0 => String::new(),
             n => format!(", try {}", n + 1),

@@ -2,7 +2,7 @@
 //! what the scheduler left; runs nothing. `None` = it was tested before, or is not possible after all: the scheduler is asked again.
 
 use super::drive::Drive;
-use super::kept::{drawing, identity, seed_of, shape};
+use super::kept::{drawing, seed_of, shape};
 use super::options::FuzzError;
 use super::session::Session;
 use super::stage::DURABLE_EVERY;
@@ -95,7 +95,7 @@ impl Session {
             lines,
             sequence,
             why: strategy.to_string(),
-            durable: self.every_tenth(),
+            durable: self.durable_owed() || self.every_tenth(),
             ..Job::default()
         })
     }
@@ -141,7 +141,7 @@ impl Session {
             queue.needs_no_run(&pick);
             return Ok(None);
         };
-        let plain = identity(&sequence);
+        let plain = sequence.identity();
         if pick.tries == 0
             && !pick.free
             && !self.explored.tested.contains(&plain)
@@ -156,7 +156,7 @@ impl Session {
             _ => whoever_comes(sequence),
         };
         // Siblings at different nodes may be one sequence once whoever comes first is taken: asked when this form is new, as from then on it is its own.
-        let relaxed = pick.tries == 1 && identity(&sequence) != plain;
+        let relaxed = pick.tries == 1 && sequence.identity() != plain;
         let job = Job {
             lines,
             why: reason(&pick, &sequence),
@@ -386,17 +386,44 @@ impl Session {
             durable: self.every_tenth(),
             ..Job::default()
         };
-        self.take_note(&job).then_some(job)
+        let tried = |i| self.explored.tried.contains(&i);
+        (!job.identities().any(tried) && self.take_note(&job)).then_some(job)
     }
 
     /// Answers whether neither the sequence nor one that is the same by symmetry was tested; if so, it counts as tested from now on.
     fn take_note(&mut self, job: &Job) -> bool {
         let fresh = job.identities().all(|i| !self.explored.tested.contains(&i));
         if fresh {
-            self.explored.tested.extend(job.identities());
-            self.news.tested.extend(job.identities());
+            job.identities().for_each(|i| self.note_tested(i));
         }
         fresh
+    }
+
+    /// Counts a sequence as tested from now on.
+    pub(super) fn note_tested(&mut self, identity: u64) {
+        if self.explored.tested.insert(identity) {
+            self.news.tested.push(identity);
+        }
+        if self.explored.tried.remove(&identity) {
+            self.news.tried.retain(|i| *i != identity);
+        }
+    }
+
+    /// A drawn sequence had its one try, and that does not count: it told nothing, or not all of it happened.
+    pub(super) fn note_tried(&mut self, job: &Job) {
+        for identity in job.identities() {
+            if self.explored.tested.remove(&identity) {
+                self.explored.tried.insert(identity);
+                self.news.tried.push(identity);
+            }
+        }
+    }
+
+    /// A run whose new coverage owes a durability check: the check is paid by the run to come. Queues pay with a child of the run itself.
+    fn durable_owed(&mut self) -> bool {
+        let due = self.explored.durable_due.pop_first();
+        self.news.durable_out.extend(due);
+        due.is_some()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
 use crate::fuzz::resume::saved::Job;
 use crate::search::queue::Kept;
-use crate::search::{Alike, Bounds, Drawing, Favour, Queue, Seed, symmetry};
+use crate::search::{Alike, Bounds, Drawing, Favour, Queue, Seed};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
@@ -18,8 +18,7 @@ use std::collections::BTreeSet;
 use warren_feedback::states::last_fault;
 use warren_feedback::{KeptInfo, KnownSlots, KnownStates};
 use warren_model::{
-    ClusterShape, CrashStyle, CutHow, FaultSequence, Phase, RunProduct, RunRecord, StackId,
-    StartState, Trace, ids::fnv1a,
+    ClusterShape, CrashStyle, CutHow, Phase, RunProduct, RunRecord, StackId, StartState, Trace,
 };
 
 impl Session {
@@ -225,12 +224,4 @@ pub fn add_seed(
         |stack| favoured.contains(&stack),
     );
     Ok(())
-}
-
-/// What makes two sequences the same test: start, faults, and the roles of the nodes that these name.
-#[must_use]
-pub fn identity(sequence: &FaultSequence) -> u64 {
-    let mut bare = sequence.clone();
-    bare.roles = symmetry::roles_of_named(sequence);
-    fnv1a(bare.to_text().as_bytes())
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use warren_model::{StackId, StartState};
+use warren_model::{FailureKind, StackId, StartState};
 
 /// The findings of the campaign: of `confirming`.
 #[derive(Default)]
@@ -17,14 +17,29 @@ pub struct Found {
     pub findings: Vec<KeptFinding>,
     /// Numbers of those that are known bugs, with what they are.
     pub known: BTreeMap<u64, String>,
-    /// Signatures that stand.
-    pub standing: BTreeSet<String>,
+    /// Signatures of findings that other instances have; never of known bugs, which each keeps for itself.
+    pub elsewhere: BTreeSet<String>,
 }
 
 impl Found {
     /// Those that stand or are open: one that fell is none any more, and may be found anew.
     pub fn that_stand(&self) -> impl Iterator<Item = &KeptFinding> {
         self.findings.iter().filter(|f| !f.fell)
+    }
+
+    /// A finding of this signature stands here that is this known bug, or none as it is; or another instance has one that is none.
+    #[must_use]
+    pub fn stands_as(&self, signature: &str, known: Option<&str>) -> bool {
+        let is = |f: &KeptFinding| {
+            f.signature == signature && self.known.get(&f.number).map(String::as_str) == known
+        };
+        self.that_stand().any(is) || (known.is_none() && self.elsewhere.contains(signature))
+    }
+
+    /// A finding of this signature stands, whatever it is.
+    #[must_use]
+    pub fn stands(&self, signature: &str) -> bool {
+        self.elsewhere.contains(signature) || self.that_stand().any(|f| f.signature == signature)
     }
 
     /// The known bugs among them: their numbers, and what they are.
@@ -36,8 +51,8 @@ impl Found {
 
     /// How many of a kind stand, and how many of these are known bugs.
     #[must_use]
-    pub fn count(&self, kind: fn(&str) -> bool) -> (u64, u64) {
-        let of_kind = || self.that_stand().filter(|f| kind(&f.kind));
+    pub fn count(&self, kind: fn(FailureKind) -> bool) -> (u64, u64) {
+        let of_kind = || self.that_stand().filter(|f| kind(f.kind));
         let known = of_kind().filter(|f| self.known.contains_key(&f.number));
         (of_kind().count() as u64, known.count() as u64)
     }
@@ -48,6 +63,9 @@ impl Found {
 pub struct Explored {
     /// Hashes of the sequences tested: two seed runs may have a child in common.
     pub tested: BTreeSet<u64>,
+    /// Hashes of drawn sequences that told nothing, or did not happen in full: not drawn again, and not tested, as the queue's child that is the
+    /// same has tries of its own.
+    pub tried: BTreeSet<u64>,
     /// Seed runs that found new coverage and have not yet passed a durability check on to a child.
     pub durable_due: BTreeSet<u64>,
     /// Points of phases start and test of fault-free runs.

@@ -25,7 +25,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_feedback::{Judge, KnownSlots, KnownStates};
-use warren_model::Void;
+use warren_model::{FailureKind, Void};
 
 /// Lines of the list of finds.
 pub(super) const FINDS: usize = 50;
@@ -203,6 +203,10 @@ impl Session {
         if !pause.is_zero() {
             self.clock.shift(pause);
             self.start_unix += pause.as_secs();
+            // The last minute is one of fuzzing, too.
+            for ended in &mut self.recent {
+                *ended += pause;
+            }
             let at = self.clock.started_all();
             self.snapshot().with(|s| {
                 s.fuzz_started = at;
@@ -333,7 +337,7 @@ impl Session {
     /// Findings that are no hangs.
     #[must_use]
     pub fn bugs(&self) -> u64 {
-        self.found.count(|kind| kind != "hang").0
+        self.found.count(|kind| kind != FailureKind::Hang).0
     }
 
     /// Everything fuzzer_stats and plot_data tell.

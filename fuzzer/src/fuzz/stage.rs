@@ -3,7 +3,7 @@
 
 use super::State;
 use super::handed::{Cluster, Fuzzes, Handed};
-pub use super::kept::{add_seed, drawing, identity, info_of, shape, take_entry, test_stacks};
+pub use super::kept::{add_seed, drawing, info_of, shape, take_entry, test_stacks};
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::options::FuzzError;
 use super::session::Session;
@@ -155,10 +155,12 @@ impl FuzzStage {
         let judged = handed.evaluate(&job.sequence, &kind)?;
         self.session.learned(handed.state, handed.executor, unknown);
         let run = &handed.executor.observers().1.0;
-        let failed = judged.0 == ExecuteInputResult::Solution
-            || confirm::first_new_failure(&self.session, run.product(), run.judgement()).is_some();
-        self.settle(handed.executor, handed.state, &job, judged.1, failed)?;
-        if failed {
+        let (product, judgement) = (run.product(), run.judgement());
+        let found = judged.0 == ExecuteInputResult::Solution
+            || confirm::first_new_failure(&self.session, product, judgement).is_some();
+        let looked_at = found || confirm::is_fresh(handed.state, judgement);
+        self.settle(handed.executor, handed.state, &job, judged.1, found)?;
+        if looked_at {
             confirm::owe(&mut self.session, handed.executor, handed.state, &job.why)?;
         }
         self.session.commit(handed.state)?;
@@ -281,6 +283,17 @@ impl FuzzStage {
             Some(id) => keep(session, executor, state, job, id)?,
             None => (0, 0),
         };
+        // What its patterns met is tested, too: as an exact sequence it may be the child of a kept run.
+        if let Some(matched) = &record.matched
+            && !void
+            && record.not_injected.is_none()
+        {
+            session.note_tested(matched.identity());
+        }
+        let drawn = job.pick.is_none() && session.seeds.first_try().is_none();
+        if drawn && (void || record.not_injected.is_some()) {
+            session.note_tried(job);
+        }
         // A seed that was given is nobody's try.
         if !void && session.seeds.first_try().is_none() {
             let (full, found) = (record.not_injected.is_none(), failed || new_slots > 0);

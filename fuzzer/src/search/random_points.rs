@@ -158,6 +158,7 @@ fn go_on(
         if i < named || of_any_group {
             // What it serves as by then is the run's to say.
             (pattern.node, pattern.role) = (node.cloned(), None);
+            pattern.n = one.n_of_node;
         }
         if i < named && fault.kind() == FaultKind::PartitionStart {
             // The peer of the point may be another one by then: of a cut beside a dead node, one that lives.
@@ -170,7 +171,10 @@ fn go_on(
 
 /// A fault that was drawn.
 struct Drawn {
+    /// Of whoever serves so.
     pattern: Pattern,
+    /// Its n where the pattern says the node, whatever that serves as.
+    n_of_node: u32,
     /// Its members open until the pattern matches, and as the trace's nodes.
     open: Fault,
     resolved: Fault,
@@ -247,6 +251,7 @@ fn one(
         let (at, (open, resolved, after)) = allowed.swap_remove(pick);
         let one = Drawn {
             pattern: pattern(trace, points, from, at),
+            n_of_node: arrivals(points, from, at, |_| true),
             open,
             resolved,
             after,
@@ -329,10 +334,15 @@ fn relative(form: CutForm, resolved: &CutWho) -> CutWho {
     }
 }
 
-/// The pattern of `points[at]`, counted from `points[from]` (the first event after the previous fault) on the same node and
-/// in the same span (before GO, after GO). Background stacks record only some arrivals: there n is a difference of the
-/// agent's own numbers.
-fn pattern(trace: &Trace, points: &[&TraceEvent], from: usize, at: usize) -> Pattern {
+/// Which arrival of its stack `points[at]` is, counted from `points[from]` (the first event after the previous fault) on the same node and
+/// in the same span (before GO, after GO), among those that `counts`. Background stacks record only some arrivals: there it is a difference of
+/// the agent's own numbers.
+fn arrivals(
+    points: &[&TraceEvent],
+    from: usize,
+    at: usize,
+    counts: impl Fn(&TraceEvent) -> bool,
+) -> u32 {
     let e = points[at];
     let alike = |o: &TraceEvent| {
         o.node == e.node
@@ -341,7 +351,7 @@ fn pattern(trace: &Trace, points: &[&TraceEvent], from: usize, at: usize) -> Pat
             && o.place == e.place
             && o.interval == e.interval
     };
-    let n = if e.flags.has(EventFlags::BACKGROUND) {
+    if e.flags.has(EventFlags::BACKGROUND) {
         let before = points[..from]
             .iter()
             .rev()
@@ -349,12 +359,15 @@ fn pattern(trace: &Trace, points: &[&TraceEvent], from: usize, at: usize) -> Pat
             .map_or(0, |o| o.n);
         e.n.saturating_sub(before).max(1)
     } else {
-        let arrivals = points[from..=at]
-            .iter()
-            .filter(|o| alike(o) && o.role == e.role)
-            .count();
+        let all = points[from..=at].iter();
+        let arrivals = all.filter(|o| alike(o) && counts(o)).count();
         u32::try_from(arrivals).unwrap_or(u32::MAX)
-    };
+    }
+}
+
+/// The pattern of `points[at]`: whoever serves as its node does, n counted after `points[from]`.
+fn pattern(trace: &Trace, points: &[&TraceEvent], from: usize, at: usize) -> Pattern {
+    let e = points[at];
     Pattern {
         node: None,
         except: None,
@@ -363,11 +376,34 @@ fn pattern(trace: &Trace, points: &[&TraceEvent], from: usize, at: usize) -> Pat
         stack: Some(e.stack),
         kind: Some(e.kind),
         place: Some(e.place),
-        n,
+        n: arrivals(points, from, at, |o| o.role == e.role),
         phase: if e.phase == Phase::Start {
             Phase::Start
         } else {
             Phase::Test
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::sim::Sim;
+
+    /// A node that sent six times as one role and once as another, after the fault before: as whoever serves so it is the first, as the node
+    /// the seventh.
+    #[test]
+    fn what_names_the_node_counts_whatever_it_serves_as() {
+        let run = Sim::new(3, 1).run(&FaultSequence::empty("sim"));
+        let plain = |e: &&TraceEvent| !e.flags.has(EventFlags::BACKGROUND);
+        let one = run.trace.events.iter().find(plain).unwrap();
+        let of = |role: u8| TraceEvent {
+            role,
+            ..one.clone()
+        };
+        let events: Vec<TraceEvent> = [1, 2, 2, 2, 2, 2, 2, 1].map(of).to_vec();
+        let points: Vec<&TraceEvent> = events.iter().collect();
+        let n = |named: bool| arrivals(&points, 1, 7, |o| named || o.role == 1);
+        assert_eq!((n(false), n(true)), (1, 7));
     }
 }

@@ -6,48 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::ids::fnv1a;
 use warren_model::{
-    At, ClusterShape, CutWay, CutWho, Fault, FaultAt, FaultSequence, Member, NodeName, Phase, Who,
+    ClusterShape, CutWay, CutWho, Fault, FaultAt, FaultSequence, Member, NodeName, Phase,
 };
 
 /// Permutations tried for the smallest name of a sequence; of clusters with more, nodes are named in order of appearance.
 const MOST: usize = 720;
-
-/// The nodes that a fault names.
-fn named(f: &FaultAt) -> Vec<&NodeName> {
-    let mut names = Vec::new();
-    match &f.at {
-        At::Exact(p) => names.push(&p.node),
-        At::Pattern(p) => names.extend(p.node.iter().chain(&p.except)),
-        At::Joined(n) => names.push(n),
-        At::AtOnce | At::After(_) => {}
-    }
-    match &f.fault {
-        Fault::Crash {
-            who: Who::Node(n), ..
-        }
-        | Fault::Reboot { who: Who::Node(n) } => names.push(n),
-        Fault::PartitionStart { who, .. } => {
-            for m in who.cut.iter().chain(&who.from).chain(&who.bridge) {
-                if let Member::Node(n) = m {
-                    names.push(n);
-                }
-            }
-        }
-        _ => {}
-    }
-    names
-}
-
-/// The roles at GO of the nodes that faults after it name: where another node leads, the same names say something else.
-#[must_use]
-pub fn roles_of_named(sequence: &FaultSequence) -> BTreeMap<NodeName, String> {
-    let faults = sequence.faults.iter();
-    let later = faults.filter(|f| f.at.phase() != Phase::Start);
-    let named: BTreeSet<&NodeName> = later.flat_map(named).collect();
-    let mut roles = sequence.roles.clone();
-    roles.retain(|n, _| named.contains(n));
-    roles
-}
 
 /// Nodes that may change places, by group and role at GO: those of start faults, and those whose role is not known, stay.
 fn kinds_of_nodes(
@@ -58,7 +21,7 @@ fn kinds_of_nodes(
         .faults
         .iter()
         .filter(|f| f.at.phase() == Phase::Start)
-        .flat_map(named)
+        .flat_map(FaultAt::named_nodes)
         .collect();
     let mut kinds: BTreeMap<(usize, String), Vec<NodeName>> = BTreeMap::new();
     for (g, group) in shape.groups.iter().enumerate() {
@@ -91,7 +54,7 @@ pub fn identity(sequence: &FaultSequence, shape: &ClusterShape) -> Option<u64> {
             }
         }
         // Who changes places has the same role: what a node is stays as it was.
-        renamed.roles = roles_of_named(&renamed);
+        renamed.roles = renamed.roles_of_named();
         fnv1a(format!("by symmetry\n{}", renamed.to_text()).as_bytes())
     };
     let many = |k: &Vec<NodeName>| (1..=k.len()).product::<usize>();
@@ -139,7 +102,7 @@ fn in_order(sequence: &FaultSequence, kinds: &[Vec<NodeName>]) -> BTreeMap<NodeN
     let mut map = BTreeMap::new();
     for kind in kinds {
         let mut free = kind.iter();
-        let first = sequence.faults.iter().flat_map(named);
+        let first = sequence.faults.iter().flat_map(FaultAt::named_nodes);
         for node in first.chain(kind).filter(|n| kind.contains(n)) {
             if !map.contains_key(node)
                 && let Some(new) = free.next()
@@ -171,7 +134,11 @@ fn permutations(of: &[NodeName]) -> Vec<Vec<NodeName>> {
 /// other node has one of its own. By index into `nodes`.
 #[must_use]
 pub fn alike(matched: &FaultSequence, nodes: &[NodeName], shape: &ClusterShape) -> Vec<usize> {
-    let touched: BTreeSet<&NodeName> = matched.faults.iter().flat_map(named).collect();
+    let touched: BTreeSet<&NodeName> = matched
+        .faults
+        .iter()
+        .flat_map(FaultAt::named_nodes)
+        .collect();
     let kinds = kinds_of_nodes(matched, shape);
     nodes
         .iter()
@@ -192,7 +159,7 @@ mod tests {
     use super::*;
     use crate::search::sim::Sim;
     use proptest::prelude::*;
-    use warren_model::{CrashStyle, CutHow, Kind, Pattern};
+    use warren_model::{At, CrashStyle, CutHow, Kind, Pattern, Who};
 
     fn at(node: &str) -> At {
         At::Pattern(Pattern {
@@ -332,7 +299,7 @@ mod tests {
             }
             s
         };
-        let roles = |leader| roles_of_named(&led_by(leader));
+        let roles = |leader| led_by(leader).roles_of_named();
         assert_ne!(
             identity(&led_by("n2"), &shape),
             identity(&led_by("n1"), &shape)

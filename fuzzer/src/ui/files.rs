@@ -292,7 +292,7 @@ mod tests {
             number,
             signature: "abc".into(),
             checker: "replicas".into(),
-            kind: "safety".into(),
+            kind: warren_model::FailureKind::Safety,
             k: 2,
             n: 3,
             fell: false,

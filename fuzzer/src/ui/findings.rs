@@ -10,9 +10,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-
-/// The kind of a run over its limit.
-const HANG: &str = "hang";
+use warren_model::FailureKind;
 
 /// Draws the page.
 pub fn draw(
@@ -107,7 +105,7 @@ fn row(f: &KeptFinding, chosen: bool, width: usize, p: Palette) -> Line<'static>
 /// `shown 2 of 3`; a safety failure stands before it is replayed, another one where its replays were cut short. A hang has no replays, whatever its
 /// `k` and `n` are.
 fn rate(f: &KeptFinding) -> String {
-    if f.kind == HANG {
+    if f.kind == FailureKind::Hang {
         "hung twice".to_owned()
     } else if f.n == 0 {
         "not replayed".to_owned()
@@ -163,11 +161,11 @@ fn told(
 }
 
 fn k_of_n(s: &Snapshot, f: &KeptFinding) -> String {
-    if f.kind == HANG {
+    if f.kind == FailureKind::Hang {
         "not replayed: over its limit twice".to_owned()
     } else if f.n == 0 && s.known.contains_key(&f.number) {
         "not replayed: a known bug".to_owned()
-    } else if f.n == 0 && f.kind == "safety" {
+    } else if f.n == 0 && f.kind == FailureKind::Safety {
         "not replayed: stands by its evidence".to_owned()
     } else if f.n == 0 {
         "not confirmed: its replays were cut short".to_owned()
@@ -204,7 +202,7 @@ mod tests {
         let table = [
             (
                 0,
-                "safety",
+                FailureKind::Safety,
                 2,
                 3,
                 "shown 2 of 3",
@@ -212,7 +210,7 @@ mod tests {
             ),
             (
                 0,
-                "safety",
+                FailureKind::Safety,
                 0,
                 0,
                 "not replayed",
@@ -220,7 +218,7 @@ mod tests {
             ),
             (
                 0,
-                "liveness",
+                FailureKind::Liveness,
                 0,
                 0,
                 "not replayed",
@@ -228,7 +226,7 @@ mod tests {
             ),
             (
                 1,
-                "liveness",
+                FailureKind::Liveness,
                 0,
                 0,
                 "not replayed",
@@ -236,7 +234,7 @@ mod tests {
             ),
             (
                 0,
-                "hang",
+                FailureKind::Hang,
                 1,
                 1,
                 "hung twice",
@@ -244,7 +242,7 @@ mod tests {
             ),
             (
                 1,
-                "hang",
+                FailureKind::Hang,
                 1,
                 1,
                 "hung twice",
@@ -254,7 +252,7 @@ mod tests {
         for (number, kind, k, n, listed, below) in table {
             let f = KeptFinding {
                 number,
-                kind: kind.into(),
+                kind,
                 k,
                 n,
                 ..s.kept_findings[0].clone()

@@ -13,6 +13,7 @@ use ratatui::text::Line;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Instant;
+use warren_model::FailureKind;
 
 /// Draws the page into `area` (from the line below the banner on).
 pub fn draw(frame: &mut Frame<'_>, area: Rect, s: &Snapshot, now: Instant, p: Palette) {
@@ -76,10 +77,15 @@ fn overall_results(s: &Snapshot, p: Palette) -> Part {
             saved(
                 "saved crashes",
                 s.findings,
-                s.known_of(|kind| kind != "hang"),
+                s.known_of(|kind| kind != FailureKind::Hang),
                 p,
             ),
-            saved("saved hangs", s.hangs, s.known_of(|kind| kind == "hang"), p),
+            saved(
+                "saved hangs",
+                s.hangs,
+                s.known_of(|kind| kind == FailureKind::Hang),
+                p,
+            ),
         ],
     )
 }

@@ -39,7 +39,7 @@ pub fn busy(t: Instant) -> Snapshot {
             number: 0,
             signature: "1a2b3c4d".into(),
             checker: "replicas".into(),
-            kind: "safety".into(),
+            kind: warren_model::FailureKind::Safety,
             k: 2,
             n: 3,
             fell: false,

@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 use warren_model::ids::fnv1a;
 
 /// Version of checkpoint and journal.
-pub const STATE_VERSION: u8 = 13;
+pub const STATE_VERSION: u8 = 14;
 const MAGIC: &[u8; 7] = b"WARNCKP";
 const LEVEL: i32 = 3;
 

@@ -28,10 +28,10 @@ use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::state::{HasCorpus, HasExecutions};
 use warren_feedback::SavedBugs;
-use warren_model::{Failure, FailureKind, FaultSequence, Judgement, RunProduct, RunRecord};
+use warren_model::{
+    Failure, FailureKind, FaultSequence, Judgement, RunProduct, RunRecord, Verdict,
+};
 
-/// A liveness failure whose signature fell so often already falls with the first replay that does not show it: each replay has the machine for itself.
-const FELL_OFTEN: usize = 3;
 /// What the story of a known bug says in place of a rate.
 const KNOWN_RATE: &str =
     "not replayed: a known bug, by its signature and its lines of a node's log";
@@ -89,8 +89,7 @@ pub fn keep_unlooked_at<E: Cluster>(
     let Some(seen) = seen(session, executor, state, why) else {
         return Ok(());
     };
-    if session.known_as(&seen).is_some() || session.found.standing.contains(&seen.failure.signature)
-    {
+    if !session.is_news(&seen.failure, &seen.product) {
         return Ok(());
     }
     let rate = "seen as Warren was ending, not replayed: its sequence is made again when the campaign goes on";
@@ -112,7 +111,7 @@ fn seen<E: Cluster>(session: &Session, executor: &E, state: &mut State, why: &st
     // lost data.
     let fresh = bugs.fresh_first(judgement, |f| (known(f), !session.is_news(f, product)));
     let failure = match fresh {
-        Some(f) if !known(f) => Some(f),
+        Some(f) if session.is_news(f, product) => Some(f),
         _ => first_new_failure(session, product, judgement).or(fresh),
     }?;
     Some(Seen {
@@ -157,7 +156,7 @@ pub fn decide<E: Cluster, EM, Z: Fuzzes<E, EM>>(
             .found
             .findings
             .iter()
-            .any(|f| f.number == *n && (f.n >= REPLAYS || hang))
+            .any(|f| f.number == *n && !f.fell && (f.n >= REPLAYS || hang))
     };
     let wanted = session.options.minimize && session.owed.is_none();
     let news = |n: &u64| !session.found.known.contains_key(n);
@@ -183,19 +182,17 @@ fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     seen: &Seen,
 ) -> Result<(), FuzzError> {
     let signature = seen.failure.signature.clone();
-    if owed.stood().is_none() && session.found.standing.contains(&signature) {
-        let known = session.known_as(seen);
-        if session.told(&signature, known.as_deref()) {
-            // One more of a bug that stands: its sequence is kept, unless the bug is known, and its story is told already.
-            match known {
-                Some(_) => saved(handed.state, &signature),
-                None => {
-                    let path = save_sequence(session, handed.state, seen)?;
-                    keep_otherwise(session, seen, &path)?;
-                }
+    let known = session.known_as(seen);
+    if owed.stood().is_none() && session.found.stands_as(&signature, known.as_deref()) {
+        // One more of a bug that stands: its sequence is kept, unless the bug is known, and its story is told already.
+        match known {
+            Some(_) => saved(handed.state, &signature),
+            None => {
+                let path = save_sequence(session, handed.state, seen)?;
+                keep_otherwise(session, seen, &path)?;
             }
-            return settled(session, handed.state);
         }
+        return settled(session, handed.state);
     }
     let hang = seen.failure.kind == FailureKind::Hang;
     if owed.stood().is_none() && !hang && session.known_bug(seen).is_some_and(KnownBug::has_lines) {
@@ -253,12 +250,13 @@ fn settle_liveness(
             rate(session, &seen, asked)?;
             if asked.outcome(false) == Replayed::Falls {
                 falls(session, asked);
+                note_fall(state, asked);
                 fell = true;
             }
             left |= !asked.through() && session.stopping();
             continue;
         }
-        match asked.outcome(fell_often(session, &seen.failure)?) {
+        match asked.outcome(fell_often(state, &seen.failure)) {
             Replayed::Stands => {
                 let rate = rate_text(&seen, asked);
                 stand_owed(session, state, &seen, k, n, Some(&rate))?;
@@ -272,14 +270,18 @@ fn settle_liveness(
                 // Key `n` wants no more of it, in this process and in later ones.
                 left |= session.stopping();
             }
-            // What falls beside it is told in the story of the run.
-            Replayed::Falls if at == 0 => fallen = Some(asked),
-            Replayed::Falls => {}
+            Replayed::Falls => {
+                note_fall(state, asked);
+                if at == 0 {
+                    fallen = Some(asked);
+                }
+            }
         }
     }
     if left {
         return Ok(false);
     }
+    // What falls beside it is told in the story of the run.
     if let Some(asked) = fallen {
         stands_as_hang(session, state, seen)?;
         not_confirmed(session, seen, asked)?;
@@ -297,10 +299,18 @@ fn settled(session: &mut Session, state: &mut State) -> Result<(), FuzzError> {
     owed::remove(session.folder.root(), Which::Run)
 }
 
-/// Whether the stories that are kept of a liveness failure's signature tell that it did not show again often enough to expect no better.
-pub(in crate::fuzz) fn fell_often(session: &Session, failure: &Failure) -> Result<bool, FuzzError> {
-    let liveness = failure.kind == FailureKind::Liveness;
-    Ok(liveness && session.folder.fell(&failure.signature)? >= FELL_OFTEN)
+/// Replays did not show it often enough; where all told nothing, that says nothing either.
+fn note_fall(state: &mut State, asked: &Asked) {
+    if asked.n > 0 {
+        let bugs = state.metadata_or_insert_with(SavedBugs::default);
+        bugs.fall(&asked.signature);
+    }
+}
+
+/// Whether a liveness failure fell so often that the first replay that does not show it tells enough: each has the machine for itself.
+pub(in crate::fuzz) fn fell_often(state: &State, failure: &Failure) -> bool {
+    let bugs = state.metadata_map().get::<SavedBugs>();
+    failure.kind == FailureKind::Liveness && bugs.is_some_and(|b| b.fell_often(&failure.signature))
 }
 
 /// A liveness failure that did not show again is unknown; its run stays a failing one only for another bug that stands. Its story is kept
@@ -319,9 +329,7 @@ fn not_confirmed(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<()
 
 /// A run that did not end in twice its limit is a hang, whatever became of the failure beside it that came first.
 fn stands_as_hang(session: &mut Session, state: &mut State, seen: &Seen) -> Result<(), FuzzError> {
-    let hang = |f: &&Failure| {
-        f.kind == FailureKind::Hang && !session.found.standing.contains(&f.signature)
-    };
+    let hang = |f: &&Failure| f.kind == FailureKind::Hang && !session.found.stands(&f.signature);
     let Some(hang) = seen.judgement.failures.iter().find(hang) else {
         return Ok(());
     };
@@ -342,6 +350,14 @@ pub(in crate::fuzz) fn to_run_again(record: &RunRecord) -> FaultSequence {
         .unwrap_or_else(|| FaultSequence::empty(""))
 }
 
+/// Whether a failure of the run was not saved often yet: also one that fell often has its replay, though nothing is expected of it.
+#[must_use]
+pub fn is_fresh(state: &State, judgement: &Judgement) -> bool {
+    let bugs = state.metadata_map().get::<SavedBugs>();
+    let fails = judgement.verdict == Verdict::Fail && judgement.void.is_none();
+    fails && bugs.is_none_or(|b| b.fresh(judgement).is_some())
+}
+
 /// The failure of a run that is no known bug, but so far was only seen as one: however often that was saved, this one is news.
 #[must_use]
 pub fn first_new_failure<'a>(
@@ -352,10 +368,9 @@ pub fn first_new_failure<'a>(
     if judgement.void.is_some() {
         return None;
     }
-    let known = &session.options.known;
-    let unlike =
-        |f: &&Failure| known.of(f, &product.logs).is_none() && !session.told(&f.signature, None);
-    judgement.failures.iter().find(unlike)
+    let only_as_known =
+        |f: &&Failure| session.is_news(f, product) && session.found.stands(&f.signature);
+    judgement.failures.iter().find(only_as_known)
 }
 
 impl Session {
@@ -390,17 +405,7 @@ impl Session {
     /// A failure that nothing tells of yet: no finding that stands, as a known bug that does hides nothing that only has its signature, and no
     /// number upstream.
     pub(in crate::fuzz) fn is_news(&self, failure: &Failure, product: &RunProduct) -> bool {
-        let signature = &failure.signature;
-        let stands = self.found.standing.contains(signature) && self.told(signature, None);
-        !stands && self.options.known.of(failure, &product.logs).is_none()
-    }
-
-    /// A finding of this signature that is this known bug, or none as it is, stands here; or another instance has one.
-    pub(in crate::fuzz) fn told(&self, signature: &str, known: Option<&str>) -> bool {
-        let mut own = (self.found.findings.iter())
-            .filter(|f| f.signature == signature)
-            .map(|f| self.found.known.get(&f.number).map(String::as_str))
-            .peekable();
-        own.peek().is_none() || own.any(|k| k == known)
+        !self.found.stands_as(&failure.signature, None)
+            && self.options.known.of(failure, &product.logs).is_none()
     }
 }

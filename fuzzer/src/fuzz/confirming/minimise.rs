@@ -23,8 +23,8 @@ use crate::fuzz::session::{Session, ms};
 use crate::fuzz::stage::{execute, given_up, line};
 use crate::tmin::candidate::Candidate;
 use crate::tmin::drive::{World, drive, outcome};
-use crate::tmin::journal::{Header, JOURNAL_VERSION, Journal, JournalError, is_closed};
 use crate::tmin::exchange::{Ask, Outcome, Settings, Told, Verdict};
+use crate::tmin::journal::{Header, JOURNAL_VERSION, Journal, JournalError, is_closed};
 use crate::tmin::machine::Minimiser;
 use crate::tmin::{JOURNAL, PASSING, beside, report};
 use libafl::state::HasExecutions;
@@ -162,10 +162,10 @@ impl Files {
     }
 }
 
-/// Whether a finding is to be minimised still. One whose replays were cut short by key `n` is not, nor one that an older Warren minimised,
-/// which kept no journal.
+/// Whether a finding is to be minimised still. One that fell is not, nor one whose replays were cut short by key `n`, nor one that an
+/// older Warren minimised, which kept no journal.
 fn is_left(finding: &KeptFinding, there: Files) -> bool {
-    let wanted = finding.kind != "hang" && finding.n >= REPLAYS;
+    let wanted = finding.kind != FailureKind::Hang && finding.n >= REPLAYS && !finding.fell;
     let done = there.closed || (there.result && !there.journal);
     wanted && !done
 }
@@ -411,28 +411,28 @@ mod tests {
 
     #[test]
     fn what_is_left_to_minimise() {
-        let finding = |kind: &str, n| KeptFinding {
+        let finding = |kind, n, fell| KeptFinding {
             number: 0,
             signature: "aa".into(),
             checker: "replicas".into(),
-            kind: kind.into(),
+            kind,
             k: n,
             n,
-            fell: false,
+            fell,
         };
         // (result, journal, closed)
         let table = [
-            ("safety", 3, (false, false, false), true),
-            ("safety", 3, (false, true, false), true),
-            ("liveness", 3, (true, true, false), true),
+            (FailureKind::Safety, 3, (false, false, false), true),
+            (FailureKind::Safety, 3, (false, true, false), true),
+            (FailureKind::Liveness, 3, (true, true, false), true),
             // It never showed again: there is no result.
-            ("safety", 3, (false, true, true), false),
-            ("safety", 3, (true, true, true), false),
+            (FailureKind::Safety, 3, (false, true, true), false),
+            (FailureKind::Safety, 3, (true, true, true), false),
             // An older Warren's.
-            ("safety", 3, (true, false, false), false),
+            (FailureKind::Safety, 3, (true, false, false), false),
             // Its replays were cut short.
-            ("liveness", 1, (false, false, false), false),
-            ("hang", 1, (false, false, false), false),
+            (FailureKind::Liveness, 1, (false, false, false), false),
+            (FailureKind::Hang, 1, (false, false, false), false),
         ];
         for (kind, n, (result, journal, closed), left) in table {
             let there = Files {
@@ -441,10 +441,11 @@ mod tests {
                 closed,
             };
             assert_eq!(
-                is_left(&finding(kind, n), there),
+                is_left(&finding(kind, n, false), there),
                 left,
                 "{kind} {n} {there:?}"
             );
+            assert!(!is_left(&finding(kind, n, true), there), "it fell");
         }
     }
 

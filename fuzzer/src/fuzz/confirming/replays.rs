@@ -46,7 +46,7 @@ pub(in crate::fuzz) fn replay<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     for asked in session.owed.iter().flat_map(|o| &o.asked) {
         let failure = seen.failure_of(&asked.signature);
         durable |= failure.is_some_and(|f| seen.product.record.restart_for(f.stage));
-        fell.push(failure.map_or(Ok(false), |f| fell_often(session, f))?);
+        fell.push(failure.is_some_and(|f| fell_often(handed.state, f)));
     }
     let limit = (session.limits).again(&seen.failure, &seen.product.record, &seen.judgement);
     let twice = limit > session.limits.run;

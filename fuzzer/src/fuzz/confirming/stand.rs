@@ -58,15 +58,11 @@ pub(in crate::fuzz) fn stand(
         std::fs::remove_dir_all(&fell).map_err(folder::io("removing", &fell))?;
     }
     let number = session.found.findings.len() as u64;
-    session
-        .found
-        .standing
-        .insert(seen.failure.signature.clone());
     session.found.findings.push(KeptFinding {
         number,
         signature: seen.failure.signature.clone(),
         checker: seen.failure.checker.clone(),
-        kind: seen.failure.kind.to_string(),
+        kind: seen.failure.kind,
         k,
         n,
         fell: false,
@@ -117,7 +113,7 @@ pub(in crate::fuzz) fn stand(
 
 /// A liveness failure that Ctrl-C or key `n` left open: more replays may show that it is none.
 pub(in crate::fuzz) fn is_open(finding: &KeptFinding) -> bool {
-    finding.kind == "liveness" && finding.k < NEEDED
+    finding.kind == FailureKind::Liveness && finding.k < NEEDED
 }
 
 /// The other instances are to hear of the finding.
@@ -178,7 +174,6 @@ pub(in crate::fuzz) fn rate(
 
 /// What was saved while it was open has fallen: its story stays, and the next run of its kind is replayed anew, in this process and in later ones.
 pub(in crate::fuzz) fn falls(session: &mut Session, asked: &Asked) {
-    session.found.standing.remove(&asked.signature);
     let number = asked.stood.as_ref().map(|s| s.0);
     let mut findings = session.found.findings.iter_mut();
     if let Some(finding) = findings.find(|f| Some(f.number) == number) {
@@ -188,7 +183,7 @@ pub(in crate::fuzz) fn falls(session: &mut Session, asked: &Asked) {
 
 /// The run of a failure that did not show again is a failing one only for another bug that stands. Once for a run, whatever failed in it.
 pub(in crate::fuzz) fn counts_as_unknown(session: &mut Session, seen: &Seen) {
-    let stands = |f: &Failure| session.found.standing.contains(&f.signature);
+    let stands = |f: &Failure| session.found.stands(&f.signature);
     if !seen.judgement.failures.iter().any(stands) {
         session.counts.failing = session.counts.failing.saturating_sub(1);
         session.counts.unknowns += 1;

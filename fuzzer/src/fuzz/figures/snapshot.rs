@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use warren_executor::{NodeStatus, RunProgress};
+use warren_model::FailureKind;
 
 /// A node as far as the loop knows it at the end of the last run, or live where the executor tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -223,10 +224,10 @@ impl Snapshot {
         all.find(|c| c.is_replay()).unwrap_or(&self.current)
     }
 
-    /// How many of the known bugs are of such a kind (`safety`, `liveness`, `hang`).
+    /// How many of the known bugs are of such a kind.
     #[must_use]
-    pub fn known_of(&self, kind: fn(&str) -> bool) -> u64 {
-        let of = |f: &&KeptFinding| self.known.contains_key(&f.number) && kind(&f.kind);
+    pub fn known_of(&self, kind: fn(FailureKind) -> bool) -> u64 {
+        let of = |f: &&KeptFinding| self.known.contains_key(&f.number) && kind(f.kind);
         self.kept_findings.iter().filter(of).count() as u64
     }
 

@@ -288,7 +288,7 @@ impl Session {
         for identity in known {
             if open.contains(&identity) {
                 self.instances.held.insert(identity);
-            } else {
+            } else if !self.explored.tried.contains(&identity) {
                 told.tested.push(identity);
             }
         }
@@ -471,7 +471,7 @@ impl Session {
             ));
         }
         for signature in &taken.findings {
-            if !self.found.standing.contains(signature) {
+            if !self.found.stands(signature) {
                 self.say(format!(
                     "instance {} has a finding of signature {signature}: it is not confirmed again here",
                     taken.name
@@ -481,7 +481,7 @@ impl Session {
         let other = self.instances.others.entry(taken.name.clone()).or_default();
         other.take(&taken);
         self.explored.tested.extend(&taken.tested);
-        self.found.standing.extend(taken.findings.iter().cloned());
+        self.found.elsewhere.extend(taken.findings.iter().cloned());
         let matched = state.metadata_or_insert_with(MatchedSequences::default);
         matched.ids.extend(&taken.matched);
         let slots = state.metadata_or_insert_with(KnownSlots::new);

@@ -1,4 +1,4 @@
-//! The list of finds of a campaign that is resumed, made again from what it has on disk: the names in queue/, crashes/ and hangs/ say
+//! The list of finds of a campaign that is resumed, made again from what it has on disk: the names in queue/ and the findings' folders say
 //! when each came and what it was, and runs.jsonl which runs showed new states. Called once, when the state is taken up. A name that is not AFL's is nobody's find; which folders
 //! stand and which do not is settled before (`campaign/state`).
 
@@ -6,8 +6,8 @@ use crate::campaign::finding::Sheet;
 use crate::campaign::{EntryName, KeptFinding, StoredLine};
 use crate::fuzz::figures::snapshot::FindLine;
 use crate::fuzz::session::{FINDS, Session};
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use warren_model::FailureKind;
 
 impl Session {
     /// Which findings are known bugs stands in their folders.
@@ -24,14 +24,12 @@ impl Session {
     pub fn finds_again(&self) {
         let root = self.folder.root();
         let mut finds = of_queue(&names(&root.join("queue")));
-        for (sub, what) in [("crashes", "finding"), ("hangs", "hang")] {
-            finds.extend(of_findings(
-                &names(&root.join(sub)),
-                what,
-                &self.found.findings,
-                &self.found.known,
-            ));
-        }
+        let stand = self.found.that_stand().filter_map(|f| {
+            let sheet = Sheet::read(&self.folder.finding(f.number).join("finding.json"));
+            let known = self.found.known.contains_key(&f.number);
+            Some(of_finding(f, sheet.ok()?.found.at_ms, known))
+        });
+        finds.extend(stand);
         // One that cannot be read was told of before (`spent_before`).
         let runs = std::fs::read(root.join("runs.jsonl")).unwrap_or_default();
         finds.extend(of_runs(&String::from_utf8_lossy(&runs)));
@@ -80,31 +78,21 @@ pub fn new_states(n: usize, kinds: &str) -> String {
     format!("{n} new states by {kinds}")
 }
 
-/// Findings, each at the first file of its signature: later ones are more of a known bug.
-fn of_findings(
-    names: &[EntryName],
-    what: &str,
-    findings: &[KeptFinding],
-    known: &BTreeMap<u64, String>,
-) -> Vec<FindLine> {
-    let mut seen = BTreeSet::new();
-    names
-        .iter()
-        .filter_map(|n| {
-            let finding = findings
-                .iter()
-                .find(|f| Some(&f.signature) == n.bug.as_ref())?;
-            let known = known.contains_key(&finding.number);
-            seen.insert(&finding.signature).then(|| FindLine {
-                at_ms: n.time_ms,
-                what: if known { "known" } else { what }.to_owned(),
-                text: format!(
-                    "{} ({}) [{}]",
-                    finding.checker, finding.kind, finding.signature
-                ),
-            })
-        })
-        .collect()
+/// A finding that stands.
+fn of_finding(finding: &KeptFinding, at_ms: u64, known: bool) -> FindLine {
+    let what = match finding.kind {
+        _ if known => "known",
+        FailureKind::Hang => "hang",
+        FailureKind::Safety | FailureKind::Liveness => "finding",
+    };
+    FindLine {
+        at_ms,
+        what: what.into(),
+        text: format!(
+            "{} ({}) [{}]",
+            finding.checker, finding.kind, finding.signature
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -130,33 +118,5 @@ mod tests {
             [(900, "new slots by crash+reboot".into())]
         );
         assert!(names(&dir.path().join("none")).is_empty());
-        let crash = |text: &str| text.parse::<EntryName>().unwrap();
-        let crashes = [
-            crash("id:000000,src:000001,time:700,execs:7,op:crash,bug:aa"),
-            crash("id:000001,src:000002,time:800,execs:8,op:crash,bug:aa"),
-            crash("id:000002,src:000002,time:850,execs:9,op:crash,bug:bb"),
-        ];
-        let stands = KeptFinding {
-            number: 0,
-            signature: "aa".into(),
-            checker: "replicas".into(),
-            kind: "safety".into(),
-            k: 3,
-            n: 3,
-            fell: false,
-        };
-        // Another instance's finding has its files here, and its place in the other's list.
-        assert_eq!(
-            told(of_findings(
-                &crashes,
-                "finding",
-                std::slice::from_ref(&stands),
-                &BTreeMap::new()
-            )),
-            [(700, "replicas (safety) [aa]".into())]
-        );
-        let known = BTreeMap::from([(0, "T-1".to_owned())]);
-        let finds = of_findings(&crashes, "finding", &[stands], &known);
-        assert_eq!(finds[0].what, "known");
     }
 }

@@ -65,9 +65,7 @@ impl Job {
 
     /// What it is looked up by among the sequences tested.
     pub fn identities(&self) -> impl Iterator<Item = u64> {
-        [crate::fuzz::stage::identity(&self.sequence)]
-            .into_iter()
-            .chain(self.twin)
+        [self.sequence.identity()].into_iter().chain(self.twin)
     }
 }
 
@@ -147,6 +145,8 @@ pub struct Now {
 pub struct News {
     pub queue: Vec<Change>,
     pub tested: Vec<u64>,
+    /// No longer tested, and not drawn again.
+    pub tried: Vec<u64>,
     pub matched: Vec<u64>,
     /// Coverage slots and states that became known.
     pub slots: Vec<u32>,
@@ -175,6 +175,7 @@ pub struct Whole {
     pub now: Now,
     pub queue: Queue,
     pub tested: BTreeSet<u64>,
+    pub tried: BTreeSet<u64>,
     pub matched: MatchedSequences,
     pub slots: KnownSlots,
     pub states: KnownStates,
@@ -199,7 +200,14 @@ impl Whole {
         for change in news.queue {
             self.queue.apply(change)?;
         }
-        self.tested.extend(news.tested);
+        for identity in news.tested {
+            self.tried.remove(&identity);
+            self.tested.insert(identity);
+        }
+        for identity in news.tried {
+            self.tested.remove(&identity);
+            self.tried.insert(identity);
+        }
         self.matched.ids.extend(news.matched);
         let size = self.map_size as usize;
         learn_slots(&mut self.slots, size, &news.slots)?;
@@ -408,15 +416,13 @@ impl Session {
             .unwrap_or(Duration::from_millis(whole.run_limit_ms));
         self.limits.fault_wait = Duration::from_millis(whole.fault_wait_ms);
         self.counts = now.counts;
-        let standing = now.findings.iter().filter(|f| !f.fell);
-        self.found.standing = standing.map(|f| f.signature.clone()).collect();
-        for other in whole.others.values() {
-            self.found.standing.extend(other.findings.iter().cloned());
-        }
+        let others = whole.others.values().flat_map(|o| &o.findings);
+        self.found.elsewhere = others.cloned().collect();
         self.instances.others = whole.others;
         self.instances.sharing = now.sharing;
         self.found.findings = now.findings;
         self.explored.tested = whole.tested;
+        self.explored.tried = whole.tried;
         self.explored.durable_due = whole.durable_due;
         self.explored.fault_free_stacks = whole.fault_free_stacks;
         self.map_size = whole.map_size as usize;
@@ -450,6 +456,7 @@ impl Session {
             now: self.now(state),
             queue: metadata.get::<Queue>().cloned().unwrap_or_default(),
             tested: self.explored.tested.clone(),
+            tried: self.explored.tried.clone(),
             matched: metadata
                 .get::<MatchedSequences>()
                 .cloned()

@@ -73,6 +73,102 @@ fn fifo_goes_through_the_queue_in_order_and_tests_the_same() {
     assert_eq!(ran(little, small(2)).0, fifo);
 }
 
+/// As the queue's strategies do, by which the same checks are asked of all (VI-C): once for each run with new coverage, and in one of ten.
+#[test]
+fn a_baseline_without_a_queue_pays_for_new_coverage_with_durability_checks() {
+    for strategy in [StrategyKind::Random, StrategyKind::RandomPoints] {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = Arc::new(Mutex::new(0));
+        let count = asked.clone();
+        let tweak: Tweak = Box::new(move |_, input, options, _| {
+            let durable = options.durable && !input.faults.is_empty();
+            *count.lock().unwrap() += u32::from(durable);
+        });
+        let end = fuzz(
+            Sim {
+                bug: false,
+                ..Sim::new(3, 1)
+            },
+            options(dir.path(), strategy, 3, 60),
+            tweak,
+        );
+        let new = |l: &&serde_json::Value| l["role"] == "fuzz" && l["new_coverage"] == true;
+        let owed = lines(&end.folder).iter().filter(new).count() as u32;
+        let paid = *asked.lock().unwrap();
+        assert!(owed > 2, "{strategy}: {owed}");
+        // The last may be owed still.
+        assert!(
+            paid + 1 >= owed && paid >= 6,
+            "{strategy}: {paid} of {owed}"
+        );
+    }
+}
+
+/// A tail of one fault may be the child of its run, as an exact sequence: what happened is what was tested.
+#[test]
+fn nothing_is_tested_again_that_patterns_met() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = options(dir.path(), StrategyKind::Warren, 4, 400);
+    (o.max_faults, o.faults) = (2, "crash,reboot".parse().unwrap());
+    let happened = Arc::new(Mutex::new(Vec::new()));
+    let log = happened.clone();
+    let tweak: Tweak = Box::new(move |_, input, _, product| {
+        let full = product.record.not_injected.is_none() && product.record.void.is_none();
+        let matched = product.record.matched.as_ref().filter(|_| full);
+        if let Some(matched) = matched.filter(|m| !m.faults.is_empty()) {
+            let exact = input.identity() == matched.identity();
+            log.lock().unwrap().push((matched.identity(), exact));
+        }
+    });
+    fuzz(small(2), o, tweak);
+    let happened = std::mem::take(&mut *happened.lock().unwrap());
+    assert!(happened.iter().any(|(_, exact)| !exact));
+    let mut met: BTreeSet<u64> = BTreeSet::new();
+    for (i, (id, exact)) in happened.iter().enumerate() {
+        assert!(!exact || !met.contains(id), "run {i} was made before");
+        met.insert(*id);
+    }
+}
+
+/// A drawn sequence that did not happen is a child of the queue text for text: the child has its tries still.
+#[test]
+fn what_was_drawn_in_vain_is_no_tested_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = options(dir.path(), StrategyKind::Warren, 4, 900);
+    (o.max_faults, o.faults) = (2, "crash,reboot".parse().unwrap());
+    // The first try of each sequence with two faults misses its last.
+    let asked = Arc::new(Mutex::new(std::collections::BTreeMap::<u64, u32>::new()));
+    let log = asked.clone();
+    let tweak: Tweak = Box::new(move |_, input, _, product| {
+        if input.faults.len() < 2 || product.record.not_injected.is_some() {
+            return;
+        }
+        let mut asked = log.lock().unwrap();
+        let times = asked.entry(input.identity()).or_default();
+        *times += 1;
+        if *times == 1 && product.record.injected.len() == 2 {
+            product.record.injected.pop();
+            if let Some(matched) = &mut product.record.matched {
+                matched.faults.pop();
+            }
+            product.record.not_injected = Some(warren_model::NotInjected {
+                index: 1,
+                reason: "silence".into(),
+                detail: String::new(),
+                nearest: 0,
+            });
+        }
+    });
+    let end = fuzz(small(2), o, tweak);
+    let of = |l: &serde_json::Value, word: &str| l["why"].as_str().unwrap().starts_with(word);
+    let all = lines(&end.folder);
+    let missed = |l: &&serde_json::Value| of(l, "havoc") && !l["reason"].is_null();
+    assert!(all.iter().filter(missed).count() > 5);
+    // Twice: drawn, and as a child.
+    let asked = asked.lock().unwrap();
+    assert!(asked.values().filter(|n| **n > 1).count() > 5, "{asked:?}");
+}
+
 #[test]
 fn brute_force_tests_one_fault_then_two_then_three_and_keeps_all() {
     let dir = tempfile::tempdir().unwrap();

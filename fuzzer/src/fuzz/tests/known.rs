@@ -1,7 +1,6 @@
 //! Known bugs on the made-up cluster: saved once, counted, no news; and what only looks like one is a finding beside it.
 
 use super::*;
-use crate::fuzz::stage::identity;
 use crate::known::KnownBugs;
 
 /// A campaign in which the planted bug's signature is known, if a node's log has the line.
@@ -99,7 +98,7 @@ fn what_looks_like_a_known_bug_is_a_finding_beside_it() {
         let Some(matched) = matched.filter(|m| !m.faults.is_empty()) else {
             return;
         };
-        let id = identity(matched);
+        let id = matched.identity();
         if !id.is_multiple_of(4) {
             return;
         }
@@ -130,6 +129,120 @@ fn what_looks_like_a_known_bug_is_a_finding_beside_it() {
     assert!(story(0).contains("\nconfirmed: not replayed: a known bug"));
     assert!(story(1).contains("\nconfirmed: showed again in "));
     assert!(stat(&end.folder, "finding_000000").ends_with(" 0/0"));
+}
+
+/// A liveness failure that Ctrl-C left open fell; then a known bug of its signature stands: later failures that are not that bug are
+/// replayed, each as one of which nothing stands.
+#[test]
+fn what_fell_hides_no_failure_of_its_signature() {
+    let quiet = || Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let refuse = |product: &mut warren_model::RunProduct| {
+        let refused = refuses(&product.trace.nodes[0]);
+        product.observations.push(refused);
+    };
+    let signature = {
+        let dir = tempfile::tempdir().unwrap();
+        let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 6);
+        let all: Tweak = Box::new(move |_, input, _, product| {
+            if !input.faults.is_empty() {
+                refuse(product);
+            }
+        });
+        let end = fuzz(quiet(), o, all);
+        stat(&end.folder, "finding_000000")[..8].to_owned()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let known = || list(&signature, "'^the line$'");
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 9, 40);
+    o.known = known();
+    let stop = o.stop.clone();
+    let first: Tweak = Box::new(move |run, _, _, product| {
+        if run == 8 {
+            refuse(product);
+        }
+        if run == 9 {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let end = fuzz(quiet(), o, first);
+    assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 9, 40);
+    (o.resume, o.known) = (true, known());
+    // Three replays, by which it falls. Then the known bug once, and later what is not it, which shows each time.
+    let second: Tweak = Box::new(move |run, input, _, product| {
+        if input.faults.is_empty() || run < 6 {
+            return;
+        }
+        if run == 6 {
+            refuse(product);
+            product.logs.insert("n1".into(), "a\nthe line\n".into());
+        }
+        if run > 8 {
+            refuse(product);
+        }
+    });
+    let end = fuzz(quiet(), o, second);
+    assert_eq!((end.findings, end.known), (2, 1));
+    assert!(
+        stat(&end.folder, "finding_000001").ends_with(" 0/0"),
+        "the known one"
+    );
+    let news = stat(&end.folder, "finding_000002");
+    assert!(
+        news.starts_with(&signature) && !news.ends_with("0/0"),
+        "{news}"
+    );
+}
+
+/// The known bug was saved as often as one is. A run then shows what only looks like it, and another failure that stands already: that must not
+/// hide it.
+#[test]
+fn what_stands_hides_no_failure_that_only_looks_like_a_known_bug() {
+    let failing = |lines_until: u64, other_from: u64| -> Tweak {
+        let mut failed = 0;
+        Box::new(move |_, input, _, product| {
+            if input.faults.is_empty() {
+                return;
+            }
+            failed += 1;
+            product.observations.push(lost(&"n1".into()));
+            if failed <= lines_until {
+                product.logs.insert("n1".into(), "a\nthe line\n".into());
+            }
+            if failed >= other_from {
+                product.observations.push(Observation::Mismatch {
+                    node: "n1".into(),
+                    what: "version".into(),
+                    detail: "planted: another".into(),
+                });
+            }
+        })
+    };
+    let quiet = || Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 3);
+    let end = fuzz(quiet(), o, failing(0, 1000));
+    let signature = stat(&end.folder, "finding_000000")[..8].to_owned();
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 9, 20);
+    o.known = list(&signature, "'^the line$'");
+    let end = fuzz(quiet(), o, failing(8, 8));
+    let bugs: Vec<String> = names(&end.folder.join("crashes"))
+        .into_iter()
+        .filter_map(|n| n.bug)
+        .collect();
+    // The known one, the other, and at once what only looks like the known one.
+    assert!(bugs.len() > 2, "{bugs:?}");
+    assert_eq!((&bugs[0], &bugs[2]), (&signature, &signature), "{bugs:?}");
+    assert_ne!(bugs[1], signature);
+    assert_eq!((end.findings, end.known), (3, 1));
 }
 
 /// Each of the first twelve runs with faults fails in two ways, and one of them is known.

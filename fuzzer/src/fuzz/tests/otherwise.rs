@@ -300,12 +300,18 @@ fn what_ctrl_c_saved_and_replays_did_not_show_is_replayed_when_it_comes_again() 
     assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
     let o = FuzzOptions {
         resume: true,
+        // What fell is not made smaller, and ends no campaign.
+        minimize: true,
+        exit_on_bug: true,
         ..options(dir.path(), StrategyKind::CrashFuzz, 9, 30)
     };
     // Three replays of what was left open, then tests.
     let fails = fails_at(6);
     let second: Tweak = Box::new(move |run, _, _, product| fails(run, product));
     let end = fuzz(quiet(), o, second);
+    assert_eq!(end.reason, EndReason::SequenceLimit);
+    let smaller = |l: &serde_json::Value| l["role"] == "minimise";
+    assert!(!lines(&end.folder).iter().any(smaller));
     assert_eq!(fallen(&end), (0, 3));
     let unknown = stat(&end.folder, "unknown_runs");
     assert_eq!(

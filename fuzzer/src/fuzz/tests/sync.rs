@@ -7,7 +7,6 @@ use super::*;
 use crate::campaign::state::hook::testing::looking;
 use crate::campaign::sync_file::{self, Line, Place};
 use crate::fuzz::instances::sync::weight;
-use crate::fuzz::kept::identity;
 use crate::fuzz::resume::saved::{Whole, read_back};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -67,7 +66,7 @@ pub(super) fn noting(asked: &Asked) -> Tweak {
     let asked = asked.clone();
     Box::new(move |_, input, _, _| {
         if !input.faults.is_empty() {
-            asked.lock().unwrap().insert(identity(input));
+            asked.lock().unwrap().insert(input.identity());
         }
     })
 }
@@ -169,12 +168,12 @@ fn at_the_same_time_common_children_are_divided() {
     let tweak: Tweak = Box::new(move |run, input, options, product| {
         note(run, input, options, product);
         if run == 15 {
-            flying.lock().unwrap().insert(identity(input));
+            flying.lock().unwrap().insert(input.identity());
             let (mut note, firsts) = (noting(&b_asked), b_firsts.clone());
             let tweak: Tweak = Box::new(move |run, input, options, product| {
                 note(run, input, options, product);
                 if input.faults.len() == 1 {
-                    firsts.lock().unwrap().push(identity(input));
+                    firsts.lock().unwrap().push(input.identity());
                 }
             });
             fuzz(sim(), one_fault(&out, "b", 25), tweak);

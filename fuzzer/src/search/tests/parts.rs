@@ -116,9 +116,7 @@ fn shapes_that_ask_for_no_leader_come_in_every_group_that_is_large_enough() {
         let (d, mut rand) = (warren(shape), XoRand::new(2));
         let casts =
             (0..60).filter_map(|_| shapes::cast(&named(name), &ground, "sim", &d, &mut rand));
-        casts
-            .flat_map(|s| symmetry::roles_of_named(&s).into_keys())
-            .collect()
+        casts.flat_map(|s| s.roles_of_named().into_keys()).collect()
     };
     let set = |nodes: &[NodeName]| nodes.iter().cloned().collect::<BTreeSet<_>>();
     let all: BTreeSet<NodeName> = set(&lead).union(&set(&rest)).cloned().collect();
@@ -235,13 +233,17 @@ fn most_casts_of_each_shape_are_injected_in_full() {
         let d = warren(&shape);
         let ground = ground(&sim);
         let mut rand = XoRand::new(2);
-        for s in shapes::built_in().unwrap() {
+        let all = shapes::built_in().unwrap();
+        let grounds = [std::rc::Rc::new(ground)];
+        let never = shapes::never_cast(&all, &grounds, "sim", &d);
+        assert!(never.len() < 4, "{never:?}");
+        for s in all.iter().filter(|s| !never.contains(&s.name.as_str())) {
             let casts: Vec<FaultSequence> = (0..12)
-                .filter_map(|_| shapes::cast(&s, &ground, "sim", &d, &mut rand))
+                .filter_map(|_| shapes::cast(s, &grounds[0], "sim", &d, &mut rand))
                 .collect();
             let full = casts.iter().filter(|c| sim.run(c).complete()).count();
             assert!(
-                full * 2 >= casts.len(),
+                casts.len() >= 6 && full * 2 >= casts.len(),
                 "{}: {full} of {} on {nodes} nodes",
                 s.name,
                 casts.len()

@@ -63,7 +63,7 @@ fn a_known_hang_is_no_known_crash() {
     let t = Instant::now();
     let mut s = busy(t);
     let mut hang = s.kept_findings[0].clone();
-    (hang.number, hang.kind) = (1, "hang".into());
+    (hang.number, hang.kind) = (1, warren_model::FailureKind::Hang);
     s.kept_findings.push(hang);
     (s.findings, s.hangs) = (1, 1);
     s.known.insert(1, "X-1".into());
