@@ -91,13 +91,13 @@ impl Judge {
         &self.learned
     }
 
-    /// Takes in a fault-free run: its log templates and its stacks are the target's ordinary life.
+    /// Takes in a fault-free run: its log templates are the target's ordinary life.
     pub fn learn_fault_free(&mut self, product: &RunProduct) {
         self.learned.templates.learn(product);
         self.learned.fault_free_runs += 1;
     }
 
-    /// Takes in a run with one plain fault: what is logged then is no novelty, but its stacks stay recovery.
+    /// Takes in a run with one plain fault: what is logged then is no novelty.
     pub fn learn_single_fault(&mut self, product: &RunProduct) {
         self.learned.templates.learn(product);
         self.learned.single_fault_runs += 1;

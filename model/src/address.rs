@@ -1,7 +1,8 @@
 //! Addresses of a run's nodes, and which node a peer text means. Pure.
 //!
-//! Called wherever a node gets its address, and wherever the other end of an event is asked for. A text is read as the agent reads it
-//! (java-agent/runtime, `Peers`): the node that the search sees there is the one that a cut meets.
+//! Called wherever a node gets its address, and wherever the other end of an event is asked for. An address in a text is read as the agent
+//! reads it (java-agent/runtime, `Peers`): the node that the search sees there is the one that a cut meets. Of names the agent takes only those
+//! that are the whole text.
 
 use crate::ids::NodeName;
 use std::net::Ipv4Addr;

@@ -34,7 +34,8 @@ pub fn check_exits(product: &RunProduct, rules: &Rules) -> CheckResult {
     let mut result = CheckResult::pass();
     for e in &product.record.exits {
         let parts = of_process(product, &e.node, e.incarnation);
-        match legal(&parts, rules, e) {
+        let log = product.logs.get(&e.node).map(String::as_str);
+        match legal(&parts, log.unwrap_or_default(), rules, e) {
             Judged::Legal => {}
             Judged::CannotTell(why) => result.unknown(EXIT, why),
             Judged::Illegal => {
@@ -45,12 +46,13 @@ pub fn check_exits(product: &RunProduct, rules: &Rules) -> CheckResult {
     result
 }
 
-/// By the parts of its log that the process wrote.
-fn legal(parts: &[&str], rules: &Rules, e: &Exit) -> Judged {
+/// By the parts of its node's log that the process wrote. What the first process wrote before a snapshot is in none of them, and shows that it
+/// does write.
+fn legal(parts: &[&str], log: &str, rules: &Rules, e: &Exit) -> Judged {
     if rules.legal_exits.is_empty() {
         return Judged::Illegal;
     }
-    if silent(parts) {
+    if silent(parts) && (e.incarnation > 1 || silent(&[log])) {
         return Judged::CannotTell(format!(
             "{} ended by itself and says nothing in its log",
             e.node
@@ -339,6 +341,21 @@ mod tests {
             after("java.lang.Error"),
             "not its own words"
         );
+    }
+
+    /// A node that was restored from a snapshot wrote before it, and nothing since.
+    #[test]
+    fn a_process_that_wrote_before_its_snapshot_does_write() {
+        let before = "INFO up\n";
+        let mut build = Build::new();
+        build.product = exited(None, Some(before));
+        let mut p = build.marked("n1", 0, &[before.len()]).product;
+        p.record.exits[0].incarnation = 1;
+        let rules = Rules {
+            legal_exits: vec![rule("lost quorum", "")],
+            ..Rules::default()
+        };
+        assert_eq!(count(&check_exits(&p, &rules)), (1, 0));
     }
 
     /// What the process before it wrote says nothing of it.

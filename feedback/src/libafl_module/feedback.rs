@@ -109,8 +109,8 @@ pub(super) struct Facts {
     /// Or it ended before GO, as its workload could not be set up.
     pub void: bool,
     pub timed_out: bool,
-    /// It fails and one of its bugs was not yet saved as often as we save one.
-    pub fails_fresh: bool,
+    /// It fails, and one of its failures may be a bug that is not known well ([`SavedBugs::promises`]).
+    pub fails_promising: bool,
     pub asked: usize,
     pub injected: usize,
     pub matched_before: bool,
@@ -122,10 +122,10 @@ pub(super) struct Facts {
 }
 
 /// Whether a run becomes a seed. Void runs say nothing. A run over its limit is decided by its retest. A failing run gets no
-/// children until its bug is well saved. A run with none of its faults is a fault-free run again. The fault-free run itself is
+/// children until its bug is well saved, or fell often. A run with none of its faults is a fault-free run again. The fault-free run itself is
 /// the root of the search. Else the paper's rule; where coverage guides nothing, all faults.
 pub(super) fn keeps(f: &Facts) -> bool {
-    if f.void || f.timed_out || f.fails_fresh || f.matched_before {
+    if f.void || f.timed_out || f.fails_promising || f.matched_before {
         return false;
     }
     if f.asked == 0 {
@@ -138,9 +138,9 @@ pub(super) fn keeps(f: &Facts) -> bool {
 }
 
 /// Whether a run's slots, of both maps, become known although it is not kept. What a passing run shows is noise once it was not worth a seed; what
-/// a void or a freshly failing run shows must stay new for a run that can be kept.
+/// a void or a promising failing run shows must stay new for a run that can be kept.
 pub(super) fn teaches(f: &Facts) -> bool {
-    !(f.void || f.timed_out || f.fails_fresh)
+    !(f.void || f.timed_out || f.fails_promising)
 }
 
 /// How long the run took, as if all of it had happened in it and nothing else: the score must not take what was spared for speed, nor the
@@ -168,7 +168,7 @@ fn facts(
     Facts {
         void: judgement.void.is_some() || record.set_up_failed(),
         timed_out: record.timed_out,
-        fails_fresh: fails && promises,
+        fails_promising: fails && promises,
         asked: record.sequence.as_ref().map_or(0, |s| s.faults.len()),
         injected: record.injected.len(),
         matched_before,

@@ -36,7 +36,7 @@ pub struct BugCount {
     pub seen: u32,
     /// Runs that were saved for it, which an unconfirmed one is not.
     pub saved: u32,
-    /// How often its replays did not show it often enough.
+    /// How often its replays did not show it often enough, since they last did.
     pub fell: u32,
 }
 
@@ -108,9 +108,14 @@ impl SavedBugs {
     }
 
     /// The replays of a run did not show this signature often enough.
-    pub fn fall(&mut self, signature: &str) {
+    pub fn fell(&mut self, signature: &str) {
         let fell = &mut self.bugs.entry(signature.to_owned()).or_default().fell;
         *fell = fell.saturating_add(1);
+    }
+
+    /// The replays of a run showed it often enough: whatever they did before, something is expected of it.
+    pub fn stood(&mut self, signature: &str) {
+        self.bugs.entry(signature.to_owned()).or_default().fell = 0;
     }
 
     /// Distinct signatures: AFL's `saved_crashes` counts these runs' files, this counts bugs.

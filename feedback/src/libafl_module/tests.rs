@@ -401,7 +401,7 @@ fn a_run_of_what_fell_often_is_one_like_any_other() {
         assert_eq!(f.run(failing(i, "BUG 7")), Fate::Saved, "{i}");
         let bugs = f.state.metadata_mut::<SavedBugs>().unwrap();
         let signature = bugs.bugs.keys().next().unwrap().clone();
-        bugs.fall(&signature);
+        bugs.fell(&signature);
     }
     assert_eq!(f.run(failing(3, "BUG 7")), Fate::Kept);
     assert_eq!(f.run(failing(4, "BUG 7\nOTHER")), Fate::Saved, "another");

@@ -436,6 +436,7 @@ fn comparison(
     };
     identity.put("options of fuzz", options);
     identity.put(COVERAGE, "of all tests, failing ones too");
+    identity.put("failures of liveness", "from the test that found them");
     identity
 }
 

@@ -156,10 +156,10 @@ impl FuzzStage {
         self.session.learned(handed.state, handed.executor, unknown);
         let run = &handed.executor.observers().1.0;
         let (product, judgement) = (run.product(), run.judgement());
-        let found = judged.0 == ExecuteInputResult::Solution
+        let is_find = judged.0 == ExecuteInputResult::Solution
             || confirm::first_new_failure(&self.session, product, judgement).is_some();
-        let looked_at = found || confirm::is_fresh(handed.state, judgement);
-        self.settle(handed.executor, handed.state, &job, judged.1, found)?;
+        let looked_at = is_find || confirm::is_fresh(handed.state, judgement);
+        self.settle(handed.executor, handed.state, &job, judged.1, is_find)?;
         if looked_at {
             confirm::owe(&mut self.session, handed.executor, handed.state, &job.why)?;
         }
@@ -245,6 +245,8 @@ impl FuzzStage {
     fn give_up(&mut self, state: &mut State, job: &Job) -> Result<(), FuzzError> {
         if let Some(pick) = &job.pick {
             state.metadata_mut::<Queue>()?.told_nothing(pick);
+        } else if self.session.seeds.first_try().is_none() {
+            self.session.note_tried(job);
         }
         self.session.seed_skipped();
         let text = format!("{}: given up with key n", job.sequence.kinds());
@@ -260,7 +262,7 @@ impl FuzzStage {
         state: &mut State,
         job: &Job,
         kept: Option<CorpusId>,
-        failed: bool,
+        is_find: bool,
     ) -> Result<(), FuzzError> {
         let session = &mut self.session;
         let observers = executor.observers();
@@ -296,7 +298,7 @@ impl FuzzStage {
         }
         // A seed that was given is nobody's try.
         if !void && session.seeds.first_try().is_none() {
-            let (full, found) = (record.not_injected.is_none(), failed || new_slots > 0);
+            let (full, found) = (record.not_injected.is_none(), is_find || new_slots > 0);
             state
                 .metadata_mut::<Warren>()?
                 .tested(&job.origin, full, found);

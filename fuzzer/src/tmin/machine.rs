@@ -18,7 +18,7 @@ use warren_model::{ClusterShape, FaultSequence, NodeName};
 /// Replays at the beginning without -n: until the failure showed three times, at most ten.
 const LEARN_MOST: u32 = 10;
 const LEARN_HITS: u32 = 3;
-/// Replays of the result without -n; more of a failure whose candidates get more tries.
+/// Replays of the result without -n; more of a failure whose candidates get more tries, as far as that is a quarter of all runs.
 const FINAL: u32 = 5;
 /// Void runs in a row that count as one that did not show it: where each is, there must be an end.
 const VOIDS: u32 = 3;
@@ -302,7 +302,7 @@ impl Minimiser {
             },
             Stage::Simpler => simpler(&self.best, &self.shape)
                 .into_iter()
-                .find(|(_, c)| !known(&self.refused, c) && places(c).is_disjoint(&self.left)),
+                .find(|(_, c)| !known(&self.refused, c) && !self.goes_back(c)),
             Stage::Wider => wider(&self.best, &self.shape)
                 .into_iter()
                 .find(|(_, c)| !known(&self.refused, c)),
@@ -324,6 +324,12 @@ impl Minimiser {
             unclear: 0,
             others: BTreeSet::new(),
         })
+    }
+
+    /// Whether a fault moves to a point that it left, or that did not do.
+    fn goes_back(&self, c: &Candidate) -> bool {
+        let now = places(&self.best.candidate);
+        places(c).difference(&now).any(|p| self.left.contains(p))
     }
 
     /// The stage that follows where this one has no more to propose for the best, which has hash `best`. What points were moved or widened
@@ -410,7 +416,9 @@ impl Minimiser {
     }
 
     fn finals_wanted(&self) -> u32 {
-        self.settings.tries.unwrap_or(FINAL.max(self.bar.tries))
+        let few = u32::try_from(self.settings.runs / 4).unwrap_or(u32::MAX);
+        let tries = self.settings.tries;
+        tries.unwrap_or(FINAL.max(self.bar.tries.min(few)))
     }
 
     /// Steps that led to the best there is.

@@ -71,10 +71,29 @@ final class HbaseObserver {
             }
             long limit = Math.max(began + SETTLE_NS, System.nanoTime() + READ_NS);
             boolean whole = layout(limit);
-            // Only now, as another one may have taken over meanwhile, and who leads is to tell of the rows. A master's start stands for its epoch.
-            out.leader(master, Long.toString(admin.getMaster().getStartcode()));
-            return contents(limit) && whole;
+            boolean led = leader();
+            return contents(limit) && whole && led;
         }
+    }
+
+    /**
+     * Who leads now tells of the rows: another one may have taken over since the layout was looked at. A master's start stands for its epoch. One
+     * that does not answer is said; the rows are still read.
+     */
+    private boolean leader() {
+        try {
+            ServerName leads = admin.getMaster();
+            Node node = node("hm", leads);
+            if (node != null) {
+                master = node;
+                out.leader(master, Long.toString(leads.getStartcode()));
+                return true;
+            }
+            out.incomplete("leader", leads + " is no node of the cluster");
+        } catch (IOException e) {
+            out.incomplete("leader", e.toString());
+        }
+        return false;
     }
 
     /**

@@ -220,7 +220,7 @@ public final class RatisWorkload extends Driver {
     /**
      * A last assignment says how far the log reaches; then each server is asked for every variable, once it has applied up to
      * there. A server that does not get there in time leaves the round incomplete. The last assignment is no operation of the
-     * history, and no replica line tells of it: made in a second round, it would be a change that the first one had lost.
+     * history, and no replica line tells of it: it would be judged as a client's change in every later round.
      */
     @Override
     public boolean observe(Runner run, Observations out, boolean durable) throws Exception {

@@ -342,6 +342,11 @@ fn a_round_in_which_no_node_tells_what_it_holds_is_unknown() {
     let table = vec![
         ("nothing is told", made().round(true), 1),
         (
+            "nothing is told, and the round is cut short",
+            made().round(false),
+            1,
+        ),
+        (
             "only who leads is told",
             made().obs(leader("n1")).round(true),
             1,

@@ -240,6 +240,7 @@ fn settle_liveness(
     let owed = session.owed.clone().unwrap_or_default();
     let mut left = false;
     let (mut fell, mut fallen) = (false, None);
+    let mut judged: Vec<(&str, Replayed)> = Vec::new();
     for (at, asked) in owed.asked.iter().enumerate() {
         let Some(seen) = seen.of(&asked.signature) else {
             continue;
@@ -248,15 +249,18 @@ fn settle_liveness(
         if asked.stood.is_some() {
             // Ctrl-C had left it open, and it was saved: now its rate is known, whatever it is.
             rate(session, &seen, asked)?;
-            if asked.outcome(false) == Replayed::Falls {
+            let outcome = asked.outcome(false);
+            if outcome == Replayed::Falls {
                 falls(session, asked);
-                note_fall(state, asked);
                 fell = true;
             }
+            judged.extend((asked.n > 0).then_some((asked.signature.as_str(), outcome)));
             left |= !asked.through() && session.stopping();
             continue;
         }
-        match asked.outcome(fell_often(state, &seen.failure)) {
+        let outcome = asked.outcome(fell_often(state, &seen.failure));
+        judged.extend((asked.n > 0).then_some((asked.signature.as_str(), outcome)));
+        match outcome {
             Replayed::Stands => {
                 let rate = rate_text(&seen, asked);
                 stand_owed(session, state, &seen, k, n, Some(&rate))?;
@@ -270,16 +274,21 @@ fn settle_liveness(
                 // Key `n` wants no more of it, in this process and in later ones.
                 left |= session.stopping();
             }
-            Replayed::Falls => {
-                note_fall(state, asked);
-                if at == 0 {
-                    fallen = Some(asked);
-                }
-            }
+            Replayed::Falls if at == 0 => fallen = Some(asked),
+            Replayed::Falls => {}
         }
     }
     if left {
         return Ok(false);
+    }
+    // Once for a run: this is decided anew as long as anything of it is left.
+    let bugs = state.metadata_or_insert_with(SavedBugs::default);
+    for (signature, outcome) in judged {
+        match outcome {
+            Replayed::Falls => bugs.fell(signature),
+            Replayed::Stands => bugs.stood(signature),
+            Replayed::Open => {}
+        }
     }
     // What falls beside it is told in the story of the run.
     if let Some(asked) = fallen {
@@ -297,14 +306,6 @@ fn settled(session: &mut Session, state: &mut State) -> Result<(), FuzzError> {
     hook::point("decided");
     session.commit(state)?;
     owed::remove(session.folder.root(), Which::Run)
-}
-
-/// Replays did not show it often enough; where all told nothing, that says nothing either.
-fn note_fall(state: &mut State, asked: &Asked) {
-    if asked.n > 0 {
-        let bugs = state.metadata_or_insert_with(SavedBugs::default);
-        bugs.fall(&asked.signature);
-    }
 }
 
 /// Whether a liveness failure fell so often that the first replay that does not show it tells enough: each has the machine for itself.

@@ -27,10 +27,7 @@ fn alike(session: &Session, seen: &Seen, numbers: impl Fn(u64) -> bool) -> Vec<S
         let mut failures = seen.judgement.failures.iter();
         failures.any(|f| f.signature == *signature)
     };
-    session
-        .found
-        .findings
-        .iter()
+    (session.found.that_stand())
         .filter(|f| numbers(f.number) && shows(&f.signature))
         .map(|f| format!("{:06} [{}]", f.number, f.signature))
         .collect()
@@ -88,7 +85,7 @@ pub(in crate::fuzz) fn keep_otherwise(
         f.signature == *signature && !session.found.known.contains_key(&f.number)
     };
     // Another instance's finding has its stories there.
-    let Some(finding) = session.found.findings.iter().find(own) else {
+    let Some(finding) = session.found.that_stand().find(own) else {
         return Ok(());
     };
     let told = ways_told(&session.folder.finding(finding.number));

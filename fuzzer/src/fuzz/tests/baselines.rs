@@ -1,7 +1,7 @@
 //! The baselines of the paper's evaluation on the made-up cluster: order, what is kept, times.
 
 use super::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use warren_model::At;
 
 /// What was run after learning, in order; sequences that were injected in full but once each.
@@ -78,11 +78,12 @@ fn fifo_goes_through_the_queue_in_order_and_tests_the_same() {
 fn a_baseline_without_a_queue_pays_for_new_coverage_with_durability_checks() {
     for strategy in [StrategyKind::Random, StrategyKind::RandomPoints] {
         let dir = tempfile::tempdir().unwrap();
-        let asked = Arc::new(Mutex::new(0));
-        let count = asked.clone();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let list = asked.clone();
         let tweak: Tweak = Box::new(move |_, input, options, _| {
-            let durable = options.durable && !input.faults.is_empty();
-            *count.lock().unwrap() += u32::from(durable);
+            if !input.faults.is_empty() {
+                list.lock().unwrap().push(options.durable);
+            }
         });
         let end = fuzz(
             Sim {
@@ -92,15 +93,18 @@ fn a_baseline_without_a_queue_pays_for_new_coverage_with_durability_checks() {
             options(dir.path(), strategy, 3, 60),
             tweak,
         );
-        let new = |l: &&serde_json::Value| l["role"] == "fuzz" && l["new_coverage"] == true;
-        let owed = lines(&end.folder).iter().filter(new).count() as u32;
-        let paid = *asked.lock().unwrap();
-        assert!(owed > 2, "{strategy}: {owed}");
-        // The last may be owed still.
-        assert!(
-            paid + 1 >= owed && paid >= 6,
-            "{strategy}: {paid} of {owed}"
-        );
+        let fuzzed = |l: &&serde_json::Value| l["role"] == "fuzz";
+        let all = lines(&end.folder);
+        let fuzzed = all.iter().filter(fuzzed);
+        let new: Vec<bool> = fuzzed.map(|l| l["new_coverage"] == true).collect();
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked.len(), new.len(), "{strategy}");
+        // The run that follows pays.
+        let follows = new.iter().zip(&asked[1..]).filter(|(new, _)| **new);
+        let owed: Vec<bool> = follows.map(|(_, durable)| *durable).collect();
+        assert!(owed.len() > 2, "{strategy}: {owed:?}");
+        assert!(owed.iter().all(|durable| *durable), "{strategy}: {owed:?}");
+        assert!(!asked.iter().all(|durable| *durable), "{strategy}");
     }
 }
 
@@ -134,19 +138,19 @@ fn nothing_is_tested_again_that_patterns_met() {
 #[test]
 fn what_was_drawn_in_vain_is_no_tested_child() {
     let dir = tempfile::tempdir().unwrap();
-    let mut o = options(dir.path(), StrategyKind::Warren, 4, 900);
-    (o.max_faults, o.faults) = (2, "crash,reboot".parse().unwrap());
-    // The first try of each sequence with two faults misses its last.
-    let asked = Arc::new(Mutex::new(std::collections::BTreeMap::<u64, u32>::new()));
+    // To the end, so that each child has its turn.
+    let o = exhausting(dir.path(), StrategyKind::Warren, 2);
+    // The first try of each sequence with two faults misses its last. By identity: the runs that asked it.
+    let asked = Arc::new(Mutex::new(BTreeMap::<u64, Vec<u64>>::new()));
     let log = asked.clone();
-    let tweak: Tweak = Box::new(move |_, input, _, product| {
+    let tweak: Tweak = Box::new(move |run, input, _, product| {
         if input.faults.len() < 2 || product.record.not_injected.is_some() {
             return;
         }
         let mut asked = log.lock().unwrap();
-        let times = asked.entry(input.identity()).or_default();
-        *times += 1;
-        if *times == 1 && product.record.injected.len() == 2 {
+        let runs = asked.entry(input.identity()).or_default();
+        runs.push(run);
+        if runs.len() == 1 && product.record.injected.len() == 2 {
             product.record.injected.pop();
             if let Some(matched) = &mut product.record.matched {
                 matched.faults.pop();
@@ -160,13 +164,20 @@ fn what_was_drawn_in_vain_is_no_tested_child() {
         }
     });
     let end = fuzz(small(2), o, tweak);
-    let of = |l: &serde_json::Value, word: &str| l["why"].as_str().unwrap().starts_with(word);
-    let all = lines(&end.folder);
-    let missed = |l: &&serde_json::Value| of(l, "havoc") && !l["reason"].is_null();
-    assert!(all.iter().filter(missed).count() > 5);
-    // Twice: drawn, and as a child.
+    let drawn = |l: &serde_json::Value| {
+        let why = l["why"].as_str().unwrap_or_default();
+        why.starts_with("havoc") || why.starts_with("shape")
+    };
+    let drawn: BTreeMap<u64, bool> = lines(&end.folder)
+        .iter()
+        .map(|l| (l["run"].as_u64().unwrap(), drawn(l)))
+        .collect();
     let asked = asked.lock().unwrap();
-    assert!(asked.values().filter(|n| **n > 1).count() > 5, "{asked:?}");
+    let in_vain = asked.values().filter(|runs| drawn[&runs[0]]);
+    let then_a_child = in_vain.filter(|runs| runs[1..].iter().any(|r| !drawn[r]));
+    let both = then_a_child.count();
+    assert!(both > 2, "{both} of {}", asked.len());
+    assert_eq!(end.reason, EndReason::Exhausted);
 }
 
 #[test]

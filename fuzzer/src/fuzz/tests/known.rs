@@ -195,6 +195,11 @@ fn what_fell_hides_no_failure_of_its_signature() {
         news.starts_with(&signature) && !news.ends_with("0/0"),
         "{news}"
     );
+    // Nor is it told of what stands.
+    let sheet = end.folder.join("findings/000002/finding.json");
+    let sheet = crate::campaign::finding::Sheet::read(&sheet).unwrap();
+    let fell = |a: &String| a.starts_with("000000");
+    assert!(!sheet.found.alike.iter().any(fell));
 }
 
 /// The known bug was saved as often as one is. A run then shows what only looks like it, and another failure that stands already: that must not

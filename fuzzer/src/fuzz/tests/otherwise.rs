@@ -323,6 +323,47 @@ fn what_ctrl_c_saved_and_replays_did_not_show_is_replayed_when_it_comes_again() 
     assert_eq!(replays, 5, "three of the first, two of the second");
 }
 
+/// A run fails in two ways; Ctrl-C comes when one of them fell and the other is open still. The fall is counted when the run is decided on, once.
+#[test]
+fn a_fall_is_counted_once_for_a_run_that_is_taken_up_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let quiet = || Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let refuse = |product: &mut warren_model::RunProduct, phases: &[Phase]| {
+        for phase in phases {
+            product.observations.push(Observation::Serve {
+                phase: *phase,
+                node: product.trace.nodes[0].clone(),
+                ok: false,
+                ms: 9000,
+                error: Some("refused".into()),
+            });
+        }
+    };
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 30);
+    let stop = o.stop.clone();
+    // Of two replays one shows the second way, and none the first.
+    let first: Tweak = Box::new(move |run, _, _, product| match run {
+        8 => refuse(product, &[Phase::Degraded, Phase::Heal]),
+        9 => refuse(product, &[Phase::Heal]),
+        11 => stop.store(true, std::sync::atomic::Ordering::Relaxed),
+        _ => {}
+    });
+    let end = fuzz(quiet(), o, first);
+    assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
+    let o = FuzzOptions {
+        resume: true,
+        ..options(dir.path(), StrategyKind::CrashFuzz, 9, 6)
+    };
+    let folder = crate::campaign::Folder::of(&o, 9);
+    fuzz(quiet(), o, nothing());
+    let (_, whole) = crate::fuzz::resume::saved::read_back(&folder, |_| {}).unwrap();
+    let fell: Vec<u32> = whole.now.bugs.bugs.values().map(|b| b.fell).collect();
+    assert_eq!(fell, [1, 1], "each once");
+}
+
 /// As above, but most of its replays tell nothing: fewer than three say that it fell, and it fell for processes that come later, too.
 #[test]
 fn what_fell_by_fewer_replays_than_three_stands_no_more() {
