@@ -11,9 +11,21 @@ const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 /// FNV-1a 64 over bytes: the one hash that Java and Rust share.
 #[must_use]
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(FNV_OFFSET, |h, b| {
-        (h ^ u64::from(*b)).wrapping_mul(FNV_PRIME)
+    fnv1a_of(bytes.iter().copied())
+}
+
+/// The same of bytes that need not lie anywhere.
+pub fn fnv1a_of(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(FNV_OFFSET, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(FNV_PRIME)
     })
+}
+
+/// The 16 hex digits of an id, as its text has them.
+pub fn hex_digits(id: u64) -> impl Iterator<Item = u8> {
+    (0..16)
+        .rev()
+        .map(move |i| b"0123456789abcdef"[(id >> (4 * i) & 15) as usize])
 }
 
 macro_rules! hex_id {

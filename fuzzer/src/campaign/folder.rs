@@ -1,6 +1,7 @@
 //! Making the campaign folder and writing whole files into it. Whether one may be made is [`super::vacant`]'s business.
 
 use crate::fuzz::{FuzzError, FuzzOptions};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -111,25 +112,32 @@ impl Folder {
             .join(format!("{run:06}-{signature}"))
     }
 
-    /// Of the stories of failures that did not show again the newest stay.
+    /// Of the stories of failures that did not show again so many stay. Of the signature that has most the oldest goes first: what a busy
+    /// machine makes all the time must not push out what was seen once.
     ///
     /// # Errors
     /// A folder that cannot be read or removed.
     pub fn prune_unconfirmed(&self) -> Result<(), FuzzError> {
         let root = self.root.join(UNCONFIRMED);
         let entries = fs::read_dir(&root).map_err(io("listing", &root))?;
-        let run = |path: &Path| -> Option<u64> {
-            let name = path.file_name()?.to_str()?;
-            name.split_once('-')?.0.parse().ok()
+        let named = |path: &Path| -> Option<(String, u64)> {
+            let (run, signature) = path.file_name()?.to_str()?.split_once('-')?;
+            Some((signature.to_owned(), run.parse().ok()?))
         };
         // What has another name is nobody's story.
-        let mut stories: Vec<_> = entries
-            .flatten()
-            .filter_map(|e| Some((run(&e.path())?, e.path())))
-            .collect();
-        stories.sort();
-        for (_, old) in stories.iter().rev().skip(MOST_UNCONFIRMED) {
-            fs::remove_dir_all(old).map_err(io("removing", old))?;
+        let mut stories: BTreeMap<String, BTreeMap<u64, PathBuf>> = BTreeMap::new();
+        for path in entries.flatten().map(|e| e.path()) {
+            if let Some((signature, run)) = named(&path) {
+                stories.entry(signature).or_default().insert(run, path);
+            }
+        }
+        let mut left: usize = stories.values().map(BTreeMap::len).sum();
+        while left > MOST_UNCONFIRMED
+            && let Some(most) = stories.values_mut().max_by_key(|of| of.len())
+            && let Some((_, old)) = most.pop_first()
+        {
+            fs::remove_dir_all(&old).map_err(io("removing", &old))?;
+            left -= 1;
         }
         Ok(())
     }
@@ -321,6 +329,12 @@ mod tests {
         for (run, stays) in table {
             assert_eq!(folder.unconfirmed(run, "aaaaaaaa").exists(), stays, "{run}");
         }
+        // One of another signature, older than all.
+        fs::create_dir_all(folder.unconfirmed(3, "bbbbbbbb")).unwrap();
+        folder.prune_unconfirmed().unwrap();
+        assert!(folder.unconfirmed(3, "bbbbbbbb").exists());
+        assert!(!folder.unconfirmed(first + 2, "aaaaaaaa").exists());
+        assert!(folder.unconfirmed(first + 3, "aaaaaaaa").exists());
     }
 
     #[test]

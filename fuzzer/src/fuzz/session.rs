@@ -310,6 +310,16 @@ impl Session {
                 ));
             }
         }
+        if let Some(why) = line.void.filter(|_| line.role != RunRole::Learning) {
+            let why = why.to_string();
+            let head = why.split(": ").next().unwrap_or_default();
+            if self.noted.insert(format!("void: {head}")) {
+                self.say(format!(
+                    "run {} tells nothing (void), for this reason for the first time: {why}",
+                    line.run
+                ));
+            }
+        }
         self.counts.slowest_ms = self.counts.slowest_ms.max(line.times_ms.total);
         self.counts.voids += u64::from(line.void.is_some());
         self.counts.timeouts += u64::from(line.timed_out);

@@ -13,7 +13,7 @@ pub use super::entry::{Class, Entry, Kept};
 use super::halving;
 pub use super::pick::{POOLS, Pick, Why};
 use super::reach::Reach;
-use super::score::Averages;
+use super::score::{Averages, LONGEST_WAIT};
 use draw::Found;
 pub use in_order::Oldest;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,8 @@ impl Queue {
         if classes <= most || self.entries.len() < 2 {
             return None;
         }
-        let scores = self.scores();
+        // One that was kept just now would else be the lowest for that alone, and its children would never have a turn.
+        let scores = self.scores_after(LONGEST_WAIT);
         // A child that is out comes back to its seed run, perhaps to be tried again.
         let lowest = (0..self.entries.len())
             .filter(|i| !self.is_out(self.entries[*i].seed))

@@ -21,6 +21,9 @@ pub struct Averages {
     pub coverage: u64,
 }
 
+/// Picks after which no more of them count.
+pub const LONGEST_WAIT: u64 = 4;
+
 /// No score is above this (AFL: HAVOC_MAX_MULT 16 times 100).
 pub const CAP: u64 = 1600;
 

@@ -5,15 +5,23 @@
 use super::{CrashStyle, CutHow, CutWay, CutWho, Fault, FaultKind, Member, Who};
 use std::fmt::{self, Display, Formatter};
 
-impl Display for FaultKind {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl FaultKind {
+    /// The text form used in sequences.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
             FaultKind::Crash => "crash",
             FaultKind::Reboot => "reboot",
             FaultKind::PartitionStart => "partition-start",
             FaultKind::PartitionStop => "partition-stop",
             FaultKind::Stall => "stall",
-        })
+        }
+    }
+}
+
+impl Display for FaultKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

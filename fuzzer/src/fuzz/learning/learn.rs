@@ -3,6 +3,8 @@
 
 use crate::campaign::RunRole;
 use crate::fuzz::State;
+use crate::fuzz::confirming::owed::Seen;
+use crate::fuzz::confirming::story::write_unconfirmed;
 use crate::fuzz::drive::{Drive, Limits};
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
@@ -13,6 +15,7 @@ use crate::fuzz::session::Session;
 use crate::fuzz::stage::{execute, line, set_options};
 use libafl::HasMetadata;
 use libafl::executors::ExitKind;
+use libafl::state::HasExecutions;
 use libafl_bolts::ToSlice;
 use std::time::{Duration, Instant};
 use warren_feedback::KnownSlots;
@@ -119,7 +122,7 @@ fn cold<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         let (map, run) = (observers.0.to_slice().to_vec(), &observers.1.0);
         let set = slots_set(&map);
         if let Some(why) = unusable(run.judgement(), run.record().timed_out) {
-            spoilt(session, handed.state, why)?;
+            spoilt(session, handed.executor, handed.state, why)?;
             continue;
         }
         if set == 0 {
@@ -174,8 +177,14 @@ fn cold<E: Cluster, EM, Z: Fuzzes<E, EM>>(
 }
 
 /// A fault-free run was not usable: said, kept for a resume, and after a few of them the end.
-fn spoilt(session: &mut Session, state: &mut State, why: String) -> Result<(), FuzzError> {
+fn spoilt<E: Cluster>(
+    session: &mut Session,
+    executor: &E,
+    state: &mut State,
+    why: String,
+) -> Result<(), FuzzError> {
     session.say(format!("learning: a fault-free run is not usable: {why}"));
+    keep_story(session, executor, state)?;
     session.learnt.wrong.push(why);
     session.commit_whole(state)?;
     let wrong = &session.learnt.wrong;
@@ -187,6 +196,28 @@ fn spoilt(session: &mut Session, state: &mut State, why: String) -> Result<(), F
             wrong.join("\n  "),
         )));
     }
+    Ok(())
+}
+
+/// A fault-free run that failed keeps its story: no fault is needed for what it showed, and its logs tell more than a line.
+fn keep_story<E: Cluster>(session: &Session, executor: &E, state: &State) -> Result<(), FuzzError> {
+    let observers = executor.observers();
+    let run = &observers.1.0;
+    let Some(failure) = run.judgement().failures.first() else {
+        return Ok(());
+    };
+    let seen = Seen {
+        product: run.product().clone(),
+        judgement: run.judgement().clone(),
+        failure: failure.clone(),
+        why: "a fault-free run of learning".into(),
+        execs: *state.executions(),
+        at_ms: 0,
+        seed_run: None,
+    };
+    let rate = "a run without any fault, made in learning: not replayed";
+    let folder = write_unconfirmed(session, &seen, (0, 0), rate)?;
+    session.say(format!("  story:     {}", folder.display()));
     Ok(())
 }
 

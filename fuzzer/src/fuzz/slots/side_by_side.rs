@@ -91,14 +91,15 @@ pub fn settle<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         set(session, slots);
         // Each slot has its turn, twice.
         let runs = runs.max(2 * slots);
-        rehearse(session, handed, runs)?;
+        rehearse(session, handed, runs, asked == Slots::Auto)?;
         let r = session.learnt.rehearsed.take().unwrap_or_default();
         if session.stopping() {
             return Ok(());
         }
+        let made = r.runs();
         let what = format!(
-            "{slots} slots side by side: {} of {runs} fault-free runs undisturbed",
-            runs - r.disturbed.len()
+            "{slots} slots side by side: {} of {made} fault-free runs undisturbed",
+            made - r.disturbed.len()
         );
         let limits = session.limits.widened(Limits::from_learning(
             &r.totals,
@@ -143,11 +144,12 @@ fn set(session: &mut Session, slots: usize) {
 }
 
 /// Fault-free runs from all starts, so many at once as the session has slots; goes on where an earlier process was cut off. What they
-/// came to is in `learnt.rehearsed`.
+/// came to is in `learnt.rehearsed`. With `to_first_disturbed` none is started once one of them was disturbed: that decides it.
 fn rehearse<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     session: &mut Session,
     handed: &mut Handed<'_, E, EM, Z>,
     runs: usize,
+    to_first_disturbed: bool,
 ) -> Result<(), FuzzError> {
     let began = session.learning_so_far();
     let since = Instant::now();
@@ -159,7 +161,9 @@ fn rehearse<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     let (mut started, mut ended) = (r.runs(), r.runs());
     let lead = session.judge().rules().lead_role.clone();
     while ended < runs {
+        let decided = to_first_disturbed && !r.disturbed.is_empty();
         if started < runs
+            && !decided
             && !session.stopping()
             && let Some(slot) = free.pop()
         {

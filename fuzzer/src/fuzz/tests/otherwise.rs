@@ -287,7 +287,9 @@ fn what_ctrl_c_saved_and_replays_did_not_show_is_replayed_when_it_comes_again() 
             }
         }
     };
-    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 30);
+    let mut o = options(dir.path(), StrategyKind::CrashFuzz, 9, 30);
+    // What is open is no bug yet.
+    o.exit_on_bug = true;
     let stop = o.stop.clone();
     let fails = fails_at(8);
     let first: Tweak = Box::new(move |run, _, _, product| {

@@ -240,6 +240,13 @@ fn auto_takes_fewer_where_fault_free_runs_are_disturbed() {
         let cores = std::thread::available_parallelism().unwrap().get();
         let most = (3 * cores).min(options::MAX_SLOTS);
         assert_eq!(slots, if disturbed { 1 } else { most }.to_string());
+        // The first disturbed run decides a level: what is in the other slots then ends, and no more.
+        let all = lines(&end.folder);
+        let learned = all.iter().filter(|l| l["role"] == "learning").count();
+        if disturbed {
+            let (own, levels) = (usize::try_from(learning).unwrap(), most - 1);
+            assert!(learned <= own + levels * (most + 1), "{learned}");
+        }
         snapshot.drain_lines().join("\n")
     };
     let calm = go(false);

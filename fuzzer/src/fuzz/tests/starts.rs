@@ -288,3 +288,50 @@ fn what_a_workload_noted_is_in_each_line_and_said_once() {
         "{said:?}, {want}"
     );
 }
+
+/// It may be the only run of its kind: its logs are worth more than a line.
+#[test]
+fn a_fault_free_run_that_fails_leaves_its_story() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 5);
+    let snapshot = o.snapshot.clone();
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        if run == 2 {
+            product.observations.push(lost(&"n1".into()));
+        }
+    });
+    let quiet = Sim {
+        bug: false,
+        ..Sim::new(3, 1)
+    };
+    let end = fuzz(quiet, o, tweak);
+    assert_eq!((end.reason, end.findings), (EndReason::SequenceLimit, 0));
+    let stories = std::fs::read_dir(end.folder.join("unconfirmed")).unwrap();
+    let stories: Vec<_> = stories.map(|e| e.unwrap().path()).collect();
+    assert_eq!(stories.len(), 1, "{stories:?}");
+    let sheet = crate::campaign::finding::Sheet::read(&stories[0].join("finding.json")).unwrap();
+    assert!(sheet.found.unconfirmed && sheet.found.confirmed.contains("without any fault"));
+    let told = snapshot.drain_lines();
+    assert!(told.iter().any(|l| l.contains("story:")), "{told:?}");
+}
+
+/// Why a run told nothing is said once, not each time.
+#[test]
+fn the_reason_of_a_void_run_is_said_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 9, 12);
+    let snapshot = o.snapshot.clone();
+    let tweak: Tweak = Box::new(|run, input, _, product| {
+        if !input.faults.is_empty() && run % 3 == 0 {
+            product.record.void = Some(format!("tmpfs full: {run} bytes").into());
+        }
+    });
+    fuzz(Sim::new(3, 1), o, tweak);
+    let told = snapshot.drain_lines();
+    let void: Vec<_> = told
+        .iter()
+        .filter(|l| l.contains("tells nothing"))
+        .collect();
+    assert_eq!(void.len(), 1, "{told:?}");
+    assert!(void[0].contains("tmpfs full: "), "{void:?}");
+}

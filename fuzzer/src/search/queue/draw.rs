@@ -186,11 +186,16 @@ impl Queue {
 
     /// Of each seed run's children, as they are now.
     pub(super) fn scores(&self) -> Vec<u64> {
+        self.scores_after(0)
+    }
+
+    /// As if each seed run had waited for so many picks at least.
+    pub(super) fn scores_after(&self, waiting: u64) -> Vec<u64> {
         let averages = self.averages();
         let of = |e: &Entry| ScoreInput {
             time_ms: e.time_ms,
             coverage: e.coverage,
-            waiting: self.picks - e.kept_at,
+            waiting: waiting.max(self.picks - e.kept_at),
             faults: e.faults + 1,
         };
         self.entries

@@ -346,3 +346,31 @@ fn what_is_favoured_is_taken_more_often() {
     let (without, with) = (taken(false), taken(true));
     assert!(without > 0 && with > without + 20, "{without} {with}");
 }
+
+/// A run that was kept just now waits for its first turn: among runs like it the one that leaves memory is not it for that alone.
+#[test]
+fn what_was_kept_just_now_is_not_the_first_to_be_parked() {
+    let sim = Sim::new(3, 1);
+    let (mut queue, _) = queue_of(&sim);
+    let shape = sim.shape();
+    let classes =
+        seed(&sim.run(&FaultSequence::empty("sim"))).classes(&drawing(&shape, FaultSet::default()));
+    let mut rand = XoRand::new(7);
+    let mut picks = |queue: &mut Queue| {
+        for _ in 0..10 {
+            let pick = queue.pick(&mut rand, 1.0).unwrap();
+            queue.tested(&pick);
+        }
+    };
+    // Ever better ones, each after some picks.
+    for id in 1..4 {
+        picks(&mut queue);
+        let better = Kept {
+            coverage: 30 + 10 * id,
+            ..kept(id, true)
+        };
+        queue.add(better, &classes, |_| false, |_| false);
+    }
+    let (parked, _) = queue.park(classes.len() * 3).unwrap();
+    assert_eq!(parked, 0, "the one with the least coverage");
+}
