@@ -34,14 +34,17 @@ pub fn of_nodes(product: &RunProduct) -> impl Iterator<Item = (&NodeName, &Strin
 /// passes.
 #[must_use]
 pub fn silent(product: &RunProduct) -> Vec<&NodeName> {
-    let says_nothing = |log: &str| {
-        let mut lines = log.lines().filter(|l| !l.trim().is_empty());
-        lines.all(|l| l.starts_with("SLF4J"))
-    };
     of_nodes(product)
         .filter(|(_, log)| says_nothing(log))
         .map(|(node, _)| node)
         .collect()
+}
+
+/// Whether there is nothing in a log, or nothing but slf4j's words that it found no logger to write to.
+#[must_use]
+pub fn says_nothing(log: &str) -> bool {
+    let mut lines = log.lines().filter(|l| !l.trim().is_empty());
+    lines.all(|l| l.starts_with("SLF4J"))
 }
 
 /// (byte offset, text) of each line.

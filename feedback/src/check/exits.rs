@@ -13,6 +13,7 @@
 
 use super::{CheckResult, Found};
 use crate::log_parts::of_process;
+use crate::logs::says_nothing;
 use crate::signature::normalise;
 use regex::Regex;
 use warren_model::{Exit, FailureKind, Phase, Rules, RunProduct, Stage};
@@ -52,7 +53,9 @@ fn legal(parts: &[&str], log: &str, rules: &Rules, e: &Exit) -> Judged {
     if rules.legal_exits.is_empty() {
         return Judged::Illegal;
     }
-    if silent(parts) && (e.incarnation > 1 || silent(&[log])) {
+    // A log that is not there comes as an empty one: no rule can match, whatever the reason was.
+    let silent = parts.iter().all(|part| says_nothing(part));
+    if silent && (e.incarnation > 1 || says_nothing(log)) {
         return Judged::CannotTell(format!(
             "{} ended by itself and says nothing in its log",
             e.node
@@ -81,13 +84,6 @@ fn legal(parts: &[&str], log: &str, rules: &Rules, e: &Exit) -> Judged {
         }
     }
     doubt.map_or(Judged::Illegal, Judged::CannotTell)
-}
-
-/// Whether no part says anything. A log that is not there comes as an empty one, and that slf4j found no logger to write to is said by nobody
-/// but slf4j ([`crate::logs::silent`] asks the same of all that a node's processes wrote): no rule can match, whatever the reason was.
-fn silent(parts: &[&str]) -> bool {
-    let says_nothing = |line: &str| line.trim().is_empty() || line.starts_with("SLF4J");
-    parts.iter().all(|part| part.lines().all(says_nothing))
 }
 
 fn found<'a>(product: &RunProduct, parts: &[&str], rules: &Rules, e: &Exit) -> Found<'a> {

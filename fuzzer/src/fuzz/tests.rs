@@ -72,6 +72,22 @@ fn refuses(node: &NodeName) -> Observation {
     }
 }
 
+/// Run 8 leaves a node silent, and Ctrl-C comes in its first replay: the failure is saved, and open.
+fn left_open(sim: Sim, o: FuzzOptions) {
+    let stop = o.stop.clone();
+    let tweak: Tweak = Box::new(move |run, _, _, product| {
+        if run == 8 {
+            let refused = refuses(&product.trace.nodes[0]);
+            product.observations.push(refused);
+        }
+        if run == 9 {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let end = fuzz(sim, o, tweak);
+    assert_eq!((end.reason, end.findings), (EndReason::Stopped, 1));
+}
+
 /// Data was lost on the node.
 fn lost(node: &NodeName) -> Observation {
     Observation::Mismatch {
