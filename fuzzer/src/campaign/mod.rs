@@ -4,6 +4,7 @@
 //! Written by the loop in `fuzz`; read by people, afl-plot, afl-whatsup and later tools. Refuses to write into a folder that
 //! already holds a campaign, and writes no figure it does not know.
 
+mod failure_line;
 pub mod finding;
 pub mod folder;
 pub mod names;
@@ -15,6 +16,7 @@ mod stored_line;
 pub mod sync_file;
 mod vacant;
 
+pub use failure_line::{FailedCheck, FindingLine};
 pub use finding::{Environment, FindingText, write_finding};
 pub use folder::Folder;
 pub use names::EntryName;

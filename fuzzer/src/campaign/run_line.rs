@@ -1,5 +1,6 @@
 //! `runs.jsonl`: one line for EVERY run, learning, retests and confirmations included. Read back by [`super::stored_line`].
 
+use super::failure_line::FailedCheck;
 use serde::{Deserialize, Serialize};
 use warren_model::{Judgement, PhaseTimes, RunRecord, Verdict, Void};
 
@@ -133,7 +134,7 @@ impl<'a> RunLine<'a> {
             failures: judgement
                 .failures
                 .iter()
-                .map(|f| format!("{} {} {} {}", f.checker, f.stage, f.signature, f.kind))
+                .map(|f| FailedCheck::from(f).to_string())
                 .collect(),
             unknowns: judgement
                 .unknowns

@@ -1,6 +1,7 @@
 //! `fuzzer_stats` and `plot_data`: AFL's keys in AFL's order with true figures (a key without a meaning here is 0), ours after
 //! them. docs/campaign.md says what each means.
 
+use super::FindingLine;
 use crate::fuzz::{InjectedRates, LearntRoot, Spared, least_stable};
 use crate::search::Warren;
 use crate::search::warren::Tally;
@@ -27,6 +28,18 @@ pub struct KeptFinding {
     /// It was saved while its replays were cut short, and those that were left did not show it often enough: its signature stands no more. Not
     /// told by `k` and `n`, as replays that told nothing are in neither.
     pub fell: bool,
+}
+
+impl KeptFinding {
+    fn line(&self) -> FindingLine<'_> {
+        FindingLine {
+            signature: &self.signature,
+            kind: self.kind,
+            checker: &self.checker,
+            k: self.k,
+            n: self.n,
+        }
+    }
 }
 
 /// Everything the two files tell. Times are unix seconds unless the name says otherwise.
@@ -249,10 +262,7 @@ impl Figures {
             put(&key, value);
         }
         for f in &self.findings {
-            put(
-                &format!("finding_{:06}", f.number),
-                format!("{} {} {} {}/{}", f.signature, f.kind, f.checker, f.k, f.n),
-            );
+            put(&format!("finding_{:06}", f.number), f.line().to_string());
             if let Some(known) = self.known.get(&f.number) {
                 put(&format!("known_{:06}", f.number), known.clone());
             }

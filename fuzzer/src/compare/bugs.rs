@@ -1,7 +1,8 @@
 //! Which failures are which bug: a file `bugs.toml` that gathers signatures and checks under a bug's name. Without one each signature is a bug
 //! of its own. Pure but for [`Bugs::read`].
 
-use super::table::{Failed, Failing, Row};
+use super::table::{Failing, Row};
+use crate::campaign::FailedCheck;
 use serde::Deserialize;
 use std::io::Read;
 use std::path::Path;
@@ -159,7 +160,7 @@ impl Bugs {
 
 impl Bug {
     /// Whether a failure speaks of it.
-    fn has(&self, failed: &Failed) -> bool {
+    fn has(&self, failed: &FailedCheck) -> bool {
         let check = format!("{} {}", failed.checker, failed.stage);
         self.signatures.contains(&failed.signature)
             || self
@@ -177,7 +178,7 @@ impl Bug {
 }
 
 /// What a failure is called that no bug has. A process ends by itself now in this stage, now in that one, under one signature.
-fn own_name(failed: &Failed) -> String {
+fn own_name(failed: &FailedCheck) -> String {
     if failed.checker == "self-exit" {
         return format!("{} {}", failed.checker, failed.signature);
     }
@@ -197,7 +198,7 @@ mod tests {
     fn row(failing: &[(u64, &str)]) -> Row {
         let failed = |text: &str| {
             let words: Vec<&str> = text.split_whitespace().collect();
-            Failed {
+            FailedCheck {
                 checker: words[0].into(),
                 stage: words[1].into(),
                 signature: words[2].into(),

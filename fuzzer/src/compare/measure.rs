@@ -2,13 +2,14 @@
 //! ended, a finding's folder by which run it was found. Pure but for [`of_campaign`], which reads them.
 
 use super::arms::Arm;
-use super::table::{CPU, EXHAUSTED, Failed, Failing, Point, Row};
+use super::table::{CPU, EXHAUSTED, Failing, Point, Row};
 use crate::campaign::finding::Sheet;
-use crate::campaign::{RunRole, StoredLine};
+use crate::campaign::{FailedCheck, FindingLine, RunRole, StoredLine};
 use crate::fuzz::NEEDED;
 use crate::whatsup::instance::Stats;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use warren_model::FailureKind;
 
 /// Which campaign it is.
 #[derive(Clone, Debug)]
@@ -64,26 +65,24 @@ fn found(
 ) -> Result<BTreeMap<&str, u64>, String> {
     let mut found = BTreeMap::new();
     for (number, what) in stats.findings() {
-        let mut words = what.split(' ');
-        let signature = words.next().unwrap_or_default();
+        let line = FindingLine::read(what)
+            .ok_or_else(|| format!("finding_{number} is `{what}`, which tells no finding"))?;
         // Safety counts wherever it shows.
-        if words.next() == Some("safety") || fell(what, stats.known(number).is_some()) {
+        if line.kind == FailureKind::Safety || fell(&line, stats.known(number).is_some()) {
             continue;
         }
         let run = run_of(number)?;
-        let first = found.entry(signature).or_insert(run);
+        let first = found.entry(line.signature).or_insert(run);
         *first = run.min(*first);
     }
     Ok(found)
 }
 
-/// Whether a finding (`signature kind checker k/n`) is a liveness failure that was saved while its replays were cut off and did not show often
+/// Whether a finding is a liveness failure that was saved while its replays were cut off and did not show often
 /// enough when they were made. A known bug that a log tells is not replayed.
-fn fell(what: &str, known: bool) -> bool {
-    let liveness = what.split(' ').nth(1) == Some("liveness");
-    let rate = what.split(' ').next_back().unwrap_or_default();
-    let shown = rate.split_once('/').and_then(|(k, _)| k.parse().ok());
-    liveness && !(known && rate == "0/0") && shown.is_some_and(|k: u32| k < NEEDED)
+fn fell(line: &FindingLine<'_>, known: bool) -> bool {
+    let not_replayed = known && (line.k, line.n) == (0, 0);
+    line.kind == FailureKind::Liveness && !not_replayed && line.k < NEEDED
 }
 
 /// The same of the texts.
@@ -173,23 +172,13 @@ fn row(
 
 /// The failed checks of a test that count: safety at once; what else was seen from the run on by which it was found: what its replays did not
 /// show before was no finding then, and the campaign went on. A void run fails nothing.
-fn counted(line: &StoredLine, found: &BTreeMap<&str, u64>) -> Result<Vec<Failed>, String> {
+fn counted(line: &StoredLine, found: &BTreeMap<&str, u64>) -> Result<Vec<FailedCheck>, String> {
     let mut counted = Vec::new();
     for failure in line.failures.iter().filter(|_| line.void.is_none()) {
-        let words: Vec<&str> = failure.split(' ').collect();
-        let &[checker, stage, signature, kind] = words.as_slice() else {
-            return Err(format!(
-                "`{failure}` is no `checker stage signature kind`: an older Warren wrote it"
-            ));
-        };
-        let stands = || found.get(signature).is_some_and(|run| line.run >= *run);
-        if kind == "safety" || stands() {
-            counted.push(Failed {
-                signature: signature.to_owned(),
-                checker: checker.to_owned(),
-                stage: stage.to_owned(),
-                kind: kind.to_owned(),
-            });
+        let check: FailedCheck = failure.parse()?;
+        let first = found.get(check.signature.as_str());
+        if check.kind == "safety" || first.is_some_and(|run| line.run >= *run) {
+            counted.push(check);
         }
     }
     Ok(counted)

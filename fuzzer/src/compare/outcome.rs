@@ -373,8 +373,9 @@ fn bug_figures(
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::stats::close;
-    use super::super::table::{Failed, Failing};
+    use super::super::table::Failing;
     use super::*;
+    use crate::campaign::FailedCheck;
 
     /// A campaign of 10 tests, 2 s each: 100 slots, so many from test 5 on, and perhaps a bug at a test.
     pub fn campaign(arm: &str, repeat: u64, slots: u64, bug: Option<u64>) -> Row {
@@ -403,7 +404,7 @@ pub(super) mod tests {
                     seconds: 2.0 * tests as f64,
                     cpu_seconds: 3.0 * tests as f64,
                     faults: "crash".into(),
-                    failures: vec![Failed {
+                    failures: vec![FailedCheck {
                         signature: "aaaaaaaa".into(),
                         checker: "replicas".into(),
                         stage: "healed".into(),

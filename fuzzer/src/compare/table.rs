@@ -2,6 +2,7 @@
 //! (docs/compare.md, docs/formats.md section 12). Reading is pure; writing appends whole lines. Refuses another version, another
 //! comparison's head, and a campaign that stands there twice.
 
+use crate::campaign::FailedCheck;
 use crate::campaign::folder::{append, io};
 use crate::campaign::state::Identity;
 use crate::fuzz::FuzzError;
@@ -92,19 +93,7 @@ pub struct Failing {
     pub cpu_seconds: f64,
     /// Kinds of the sequence's faults, `crash+reboot`.
     pub faults: String,
-    pub failures: Vec<Failed>,
-}
-
-/// A check that failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Failed {
-    pub signature: String,
-    pub checker: String,
-    /// `test`, `degraded`, `healed`, `durable`.
-    pub stage: String,
-    /// `safety`, `liveness`, `hang`.
-    pub kind: String,
+    pub failures: Vec<FailedCheck>,
 }
 
 /// What a table's text says.

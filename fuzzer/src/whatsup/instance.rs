@@ -1,9 +1,11 @@
 //! The instances of a campaign folder and what their fuzzer_stats say; whether the process behind one still lives. Reads only.
 
+use crate::campaign::FindingLine;
 use crate::campaign::folder::shell_line;
 use crate::campaign::state::LOCK;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use warren_model::FailureKind;
 
 /// Seconds without new figures after which a living instance is called silent. They are written after each run.
 pub const SILENT_S: u64 = 60;
@@ -109,7 +111,7 @@ impl Stats {
     /// A finding as people read it: `signature kind checker k/n`, and which known bug it is. A hang has no replays, and its 1/1 is of none.
     #[must_use]
     pub fn told(&self, number: &str, what: &str) -> String {
-        let hang = what.split(' ').nth(1) == Some("hang");
+        let hang = FindingLine::read(what).is_some_and(|f| f.kind == FailureKind::Hang);
         let rated = match what.rsplit_once(' ') {
             Some((found, _)) if hang => format!("{found}, over its limit twice"),
             _ => what.to_owned(),

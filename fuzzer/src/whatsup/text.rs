@@ -1,6 +1,7 @@
 //! What whatsup prints. Pure.
 
 use super::instance::{Instance, Life, Stats};
+use crate::campaign::FindingLine;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -224,7 +225,7 @@ impl Sums {
         self.crashes += s.number("saved_crashes");
         self.hangs += s.number("saved_hangs");
         for (number, what) in s.findings() {
-            let signature = what.split(' ').next().unwrap_or(what);
+            let signature = FindingLine::read(what).map_or(what, |f| f.signature);
             // The title behind it is for people.
             let id = |k: &str| k.split(" (").next().unwrap_or(k).to_owned();
             let known = s.known(number).map(id);
