@@ -1,21 +1,20 @@
 //! `warren fuzz`: set-up, screen, campaign, and the last words. The campaign itself is [`crate::fuzz`].
 
 use crate::broker::{self, Broker};
-use crate::campaign::{Folder, state};
+use crate::campaign::{Folder, FuzzError, InstanceKind, WayOut, state};
 use crate::cli::args::{FuzzArgs, UseSnapshots};
 use crate::cli::exit::{CliError, Exit};
+use crate::cli::parent::dies_with_parent;
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
-use crate::compare::campaign::dies_with_parent;
-use crate::fuzz::{
-    self, EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Starts, StrategyKind, WayOut,
-};
+use crate::fuzz::{self, EndReason, FuzzEnd, FuzzOptions, Limits, Starts};
 use crate::known::KnownBugs;
-use crate::search::{Favour, Parts, shapes};
+use crate::search::{Favour, Parts, StrategyKind, shapes};
 use crate::seeds::{check_seeds, read_seeds};
 use crate::ui::Ui;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use warren_executor::RunOptions;
 use warren_executor::target::Target;
 
 /// Start states of a campaign beside the cold one: other leaders, other random generators.
@@ -261,7 +260,7 @@ fn autoresume() -> bool {
 fn identify(options: &mut FuzzOptions, target: &Target) {
     // A base may give the name: files and records carry the one the description says.
     options.target.clone_from(&target.name);
-    options.least_limits = session::least_limits(target);
+    options.least_limits = least_limits(target);
     options.identity = identity_of(target);
 }
 
@@ -326,6 +325,27 @@ fn counted(all: u64, known: u64) -> String {
     match known {
         0 => all.to_string(),
         n => format!("{all} ({n} known)"),
+    }
+}
+
+/// What a run has left when a start was waited for in vain.
+const AFTER_START: Duration = Duration::from_secs(30);
+
+/// What a campaign's limits must be at least. A session as short as the usual wait for a fault needs no more patience: what ends it is seen by then.
+fn least_limits(target: &Target) -> Limits {
+    let usual = RunOptions::default();
+    let session = Duration::from_millis(session::clock(target, "session_ms"));
+    // A start that never ends is seen as such only if the run has time left by then.
+    let started = target.started.as_ref();
+    let start = started.map_or(Duration::ZERO, |_| target.ready.timeout + AFTER_START);
+    Limits {
+        run: start.max(Duration::from_millis(
+            2 * session::clock(target, "serve_ms"),
+        )) + Duration::from_millis(session::clock(target, "steps_ms")),
+        fault_wait: match session > usual.fault_wait {
+            true => session + usual.idle,
+            false => Duration::ZERO,
+        },
     }
 }
 

@@ -180,7 +180,7 @@ impl KnownBugs {
     fn parse(text: &str, target: &str) -> Result<(Self, Base), (usize, String)> {
         let at = |span: Range<usize>, why: String| (line_of(text, span.start), why);
         let file: FileText = toml::from_str(text)
-            .map_err(|e| at(e.span().unwrap_or(0..0), crate::ui::one_line(e.message())))?;
+            .map_err(|e| at(e.span().unwrap_or(0..0), crate::text::one_line(e.message())))?;
         let version = *file.version.get_ref();
         if version != KNOWN_VERSION {
             let why = format!("it has version {version}, this Warren reads {KNOWN_VERSION}");
@@ -212,7 +212,7 @@ impl KnownBugs {
             let patterns = |all: &[Spanned<String>]| {
                 let pattern = |p: &Spanned<String>| {
                     Regex::new(p.get_ref())
-                        .map_err(|e| at(p.span(), crate::ui::one_line(&e.to_string())))
+                        .map_err(|e| at(p.span(), crate::text::one_line(&e.to_string())))
                 };
                 all.iter().map(pattern).collect::<Result<Vec<_>, _>>()
             };

@@ -17,5 +17,5 @@ fn main() -> ExitCode {
         let rest: Vec<String> = args.map(|a| a.to_string_lossy().into_owned()).collect();
         return ExitCode::from(u8::try_from(slot_init_main(&rest)).unwrap_or(1));
     }
-    warren::cli::main()
+    warren::verbs::main()
 }

@@ -107,6 +107,12 @@ impl Judgement {
         all.map(|f| f.signature.as_str()).collect()
     }
 
+    /// The checkers of liveness questions that stayed open because the machine stalled, whatever else failed in the run.
+    pub fn open_by_load(&self) -> impl Iterator<Item = &str> {
+        let by_load = self.unknowns.iter().filter(|u| u.by_load);
+        by_load.map(|u| u.checker.as_str())
+    }
+
     /// The signature a finding is filed under: that of its first failure, safety before liveness.
     #[must_use]
     pub fn signature(&self) -> Option<&str> {

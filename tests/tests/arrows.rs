@@ -1,8 +1,8 @@
-//! Who may depend on whom, asserted from `cargo metadata` (docs/ARCHITECTURE.md, "Arrows"); that what is declared is used and has its
-//! reason; and that the files and modules which heads of files name are there.
+//! Who may depend on whom, asserted from `cargo metadata` (docs/ARCHITECTURE.md, "Arrows"); that no rooms of a crate use each other in a circle;
+//! that what is declared is used and has its reason; and that the files and modules which heads of files name are there.
 //!
-//! For arrows it reads only what the manifests declare, of every kind (normal, build, dev), without the network, and no source code: an
-//! arrow that is not declared cannot be used.
+//! For arrows between crates it reads only what the manifests declare, of every kind (normal, build, dev), without the network, and no source
+//! code: an arrow that is not declared cannot be used.
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,6 +178,142 @@ fn sources(package: &Package) -> Sources {
     }
     assert!(!found.is_empty(), "no source in {}", root.display());
     found
+}
+
+/// The rooms of a crate: the modules that lie beside its lib.rs. Of each those that its sources name, tests apart, by `crate::` or through what
+/// lib.rs hands on.
+fn rooms(own: &Sources) -> BTreeMap<&str, BTreeSet<&str>> {
+    let lib = own.get(Path::new("src/lib.rs")).map_or("", String::as_str);
+    let handed_on: BTreeMap<&str, &str> = lib
+        .split(';')
+        .filter_map(|s| s.rsplit_once("pub use ")?.1.split_once("::"))
+        .flat_map(|(room, names)| words(names).map(move |name| (name, room)))
+        .collect();
+    let mut rooms: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (path, text) in own {
+        let mut parts = path.iter().skip(1).filter_map(|p| p.to_str());
+        let room = parts.next().unwrap_or_default().trim_end_matches(".rs");
+        let tests = path.iter().any(|p| p == "tests" || p == "tests.rs");
+        if !path.starts_with("src") || ["lib", "main"].contains(&room) || tests {
+            continue;
+        }
+        let uses = rooms.entry(room).or_default();
+        for named in named_rooms(text) {
+            let named = handed_on.get(named).copied().unwrap_or(named);
+            if named != room {
+                uses.insert(named);
+            }
+        }
+    }
+    rooms
+}
+
+/// What follows `crate::` in code, tests and comments apart; of `crate::{a::b, c}` each first word.
+fn named_rooms(text: &str) -> Vec<&str> {
+    let code = text
+        .split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or(text);
+    let mut named = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let line = &code[code[..at].rfind('\n').map_or(0, |n| n + 1)..at];
+        let rest = &code[at + "crate::".len()..];
+        let other = line.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        if line.trim_start().starts_with("//") || other {
+            continue;
+        }
+        match rest.strip_prefix('{') {
+            None => named.extend(words(rest).next()),
+            Some(list) => {
+                let mut depth = 0;
+                let list = list.split(';').next().unwrap_or_default();
+                let firsts = list.split(|c| {
+                    depth += match c {
+                        '{' => 1,
+                        '}' => -1,
+                        _ => 0,
+                    };
+                    c == ',' && depth == 0
+                });
+                named.extend(firsts.filter_map(|first| words(first).next()));
+            }
+        }
+    }
+    named
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
+}
+
+/// The rooms that can be come back to from where they are, each with those it uses that can be, too.
+fn circles(rooms: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<String> {
+    let reached = |from: &str| {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&str> = rooms.get(from).into_iter().flatten().copied().collect();
+        while let Some(room) = next.pop() {
+            if seen.insert(room) {
+                next.extend(rooms.get(room).into_iter().flatten());
+            }
+        }
+        seen
+    };
+    let around: Vec<&str> = rooms
+        .keys()
+        .copied()
+        .filter(|r| reached(r).contains(r))
+        .collect();
+    let uses = |room: &&str| {
+        let back = rooms[*room].iter().filter(|r| reached(r).contains(room));
+        format!("{room} -> {}", back.copied().collect::<Vec<_>>().join(", "))
+    };
+    around.iter().map(uses).collect()
+}
+
+#[test]
+fn no_rooms_of_a_crate_use_each_other_in_a_circle() {
+    let meta = metadata();
+    let mut bad = Vec::new();
+    for package in &meta.packages {
+        let own = sources(package);
+        let found = circles(&rooms(&own));
+        bad.extend(found.into_iter().map(|c| format!("{}: {c}", package.name)));
+    }
+    assert_eq!(bad, Vec::<String>::new());
+}
+
+#[test]
+fn a_circle_of_rooms_is_seen() {
+    let own: Sources = [
+        (
+            "src/lib.rs",
+            "pub mod a;\npub mod b;\npub use c::{Deep, deep};\npub use d::Far;\n",
+        ),
+        ("src/a.rs", "use crate::{b::B, std::{c, d}};\n// crate::e\n"),
+        ("src/b/mod.rs", "fn f() -> crate::Deep {}\n"),
+        ("src/b/inner.rs", "use crate::b::B;\nuse some_crate::e;\n"),
+        ("src/c.rs", "#[cfg(test)]\nmod tests {\nuse crate::b;\n}\n"),
+        ("src/c/x.rs", "use crate::Far;"),
+        ("src/d.rs", "fn g() { crate::b::h() }"),
+        ("src/d/tests/t.rs", "use crate::a;"),
+        ("src/e.rs", "use crate::a;"),
+        ("build.rs", "use crate::e;"),
+    ]
+    .map(|(path, text)| (PathBuf::from(path), text.to_owned()))
+    .into();
+    let rooms = rooms(&own);
+    let all: Vec<String> = rooms
+        .iter()
+        .map(|(room, uses)| {
+            format!(
+                "{room}:{}",
+                uses.iter().copied().collect::<Vec<_>>().join("+")
+            )
+        })
+        .collect();
+    assert_eq!(all, ["a:b+std", "b:c", "c:d", "d:b", "e:a"]);
+    assert_eq!(circles(&rooms), ["b -> c", "c -> d", "d -> b"]);
 }
 
 /// Whether a line of code, not one of comments alone, names a crate: `name::`.

@@ -4,7 +4,7 @@
 use super::standing::{Life, NodeState, Standings};
 use super::vector;
 use warren_model::ids::fnv1a;
-use warren_model::point::fault_id;
+use warren_model::sequence::fault_id;
 use warren_model::{At, Fault, Injected, NodeName, RunProduct, Who};
 
 /// The identity of what the last fault met; none without faults.

@@ -7,12 +7,12 @@
 pub mod figures;
 pub mod slots;
 
-use crate::campaign::{RunRole, StoredLine};
+use crate::campaign::{RunRole, StoredLine, WayOut};
 use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, load};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{self, FuzzOptions, Starts, WayOut};
+use crate::fuzz::{self, FuzzOptions, Starts};
 use crate::fuzz_cmd::{COLD_SHARE, IN_A_ROW, SNAPSHOTS};
 use figures::{FaultTest, Figures, PlainRun, RestoredRun, Samples};
 use std::io::ErrorKind;

@@ -5,18 +5,15 @@
 //! on. It refuses to touch a folder without that mark, unless it is empty, and every name that is not what an instance would give.
 
 use super::wire::{Body, File, Have, Lines, Pile, Sub};
-use crate::campaign::EntryName;
 use crate::campaign::folder::write_whole;
 use crate::campaign::sync_file;
-use crate::fuzz::is_instance_name;
+use crate::campaign::{EntryName, MIRROR, is_instance_name};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use warren_model::ids::fnv1a;
 
-/// Marks a folder as a mirror of another machine's instance.
-pub const MARK: &str = "mirror";
 /// A mirror that is being made, in the output folder; no instance has such a name.
 const NEW: &str = ".broker.new";
 /// Bytes of sync.jsonl in a letter.
@@ -65,7 +62,7 @@ impl Shelf {
         let entries = fs::read_dir(&self.out).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
             .filter(|e| sync_file::path(&e.path()).exists())
-            .filter(|e| e.path().join(MARK).exists() == mirrors)
+            .filter(|e| e.path().join(MIRROR).exists() == mirrors)
             .filter_map(|e| e.file_name().into_string().ok())
             .filter(|name| is_instance_name(name))
             .collect();
@@ -201,7 +198,7 @@ impl Shelf {
         }
         let root = self.out.join(name);
         let empty = || fs::read_dir(&root).is_ok_and(|mut entries| entries.next().is_none());
-        if root.exists() && !root.join(MARK).exists() && !empty() {
+        if root.exists() && !root.join(MIRROR).exists() && !empty() {
             return Err(MirrorError::TwoOfAName(name.to_owned()));
         }
         Ok(root)
@@ -324,7 +321,7 @@ fn make(root: &Path, lines: &[u8]) -> std::io::Result<()> {
     }
     fs::create_dir_all(&new)?;
     fs::write(
-        new.join(MARK),
+        new.join(MIRROR),
         "written by `warren fuzz` with a broker: an instance of another machine\n",
     )?;
     fs::write(sync_file::path(&new), lines)?;
@@ -340,7 +337,7 @@ fn take_lines(root: &Path, l: &Lines) -> std::io::Result<()> {
         if !begins {
             return Ok(());
         }
-        if !root.join(MARK).exists() {
+        if !root.join(MIRROR).exists() {
             return make(root, &l.bytes);
         }
         for sub in Sub::ALL {

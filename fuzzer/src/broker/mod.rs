@@ -10,11 +10,11 @@ mod watch;
 mod wire;
 
 pub use carrier::{BrokerError, Config, run};
-pub use mirror::MARK;
 pub use watch::Broker;
 
+use crate::campaign::InstanceKind;
 use crate::cli::exit::CliError;
-use crate::fuzz::{FuzzOptions, InstanceKind, common_identity};
+use crate::fuzz::{FuzzOptions, common_identity};
 use nix::sched::{CloneFlags, unshare};
 use std::io::{BufRead, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};

@@ -1,6 +1,6 @@
 //! Making the campaign folder and writing whole files into it. Whether one may be made is [`super::vacant`]'s business.
 
-use crate::fuzz::{FuzzError, FuzzOptions};
+use crate::campaign::FuzzError;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
+    /// As typed.
+    command: String,
     program: String,
     flags: Vec<String>,
     /// Of the workload's choices, which a replay must repeat.
@@ -36,38 +38,38 @@ impl Folder {
     ///
     /// # Errors
     /// I/O with the path.
-    pub fn create(options: &FuzzOptions, seed: u64) -> Result<Self, FuzzError> {
-        let folder = Self::of(options, seed);
+    pub fn create(&self) -> Result<(), FuzzError> {
         for sub in ["queue", "crashes", "hangs", "runs", "findings"] {
-            let path = folder.root.join(sub);
+            let path = self.root.join(sub);
             fs::create_dir_all(&path).map_err(io("making the folder", &path))?;
         }
-        let command = shell_line(&options.command_line);
         for (file, text) in [
-            ("cmdline", format!("{command}\n")),
-            ("crashes/README.txt", folder.readme(&command)),
+            ("cmdline", format!("{}\n", self.command)),
+            ("crashes/README.txt", self.readme()),
         ] {
             // Those of a resumed campaign tell how it began.
-            let path = folder.root.join(file);
+            let path = self.root.join(file);
             if !path.exists() {
                 write_whole(&path, text.as_bytes())?;
             }
         }
-        Ok(folder)
+        Ok(())
     }
 
-    /// The folder of these options; nothing is made.
+    /// An instance's folder, the command line of its campaign as typed, and the flags that a command to reproduce a finding must repeat; nothing
+    /// is made.
     #[must_use]
-    pub fn of(options: &FuzzOptions, seed: u64) -> Self {
+    pub fn new(root: PathBuf, command_line: &[String], flags: &[String], seed: u64) -> Self {
         Folder {
-            root: options.out.join(&options.instance),
-            program: match options.command_line.first() {
+            root,
+            command: shell_line(command_line),
+            program: match command_line.first() {
                 // Found by PATH.
                 Some(program) if !program.contains('/') => program.clone(),
                 Some(program) => absolute(Path::new(program)),
                 None => "warren".into(),
             },
-            flags: absolute_flags(&options.reproduce_flags),
+            flags: absolute_flags(flags),
             seed,
         }
     }
@@ -169,7 +171,8 @@ impl Folder {
         shell_line(&words)
     }
 
-    fn readme(&self, command: &str) -> String {
+    fn readme(&self) -> String {
+        let command = &self.command;
         format!(
             "Command line used to find these failures:\n\n{command}\n\nEach file is a fault sequence as it really happened, in text. To run one again:\n\n{}\n\n\
              The evidence of each (timeline, logs, history) is in ../findings/; evidence.txt there names the file here.\n",
@@ -313,7 +316,7 @@ mod tests {
     #[test]
     fn the_newest_stories_of_what_did_not_show_again_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::of(&FuzzOptions::new("canary", dir.path().join("out")), 9);
+        let folder = Folder::new(dir.path().join("default"), &[], &[], 9);
         let first = 1_000_000 - MOST_UNCONFIRMED as u64;
         let last = 1_000_001;
         for run in first..=last {
@@ -340,12 +343,11 @@ mod tests {
     #[test]
     fn afls_layout_once() {
         let dir = tempfile::tempdir().unwrap();
-        let mut options = FuzzOptions::new("canary", dir.path().join("out"));
-        options.command_line = ["warren", "fuzz", "canary", "-o", "a b"]
-            .map(Into::into)
-            .to_vec();
-        options.reproduce_flags = ["-x", "my.dict", "--paper"].map(Into::into).to_vec();
-        let folder = Folder::create(&options, 9).unwrap();
+        let out = dir.path().join("out");
+        let mut line = ["warren", "fuzz", "canary", "-o", "a b"].map(String::from);
+        let flags = ["-x", "my.dict", "--paper"].map(String::from);
+        let folder = Folder::new(out.join("default"), &line, &flags, 9);
+        folder.create().unwrap();
         assert!(folder.root().ends_with("out/default"));
         for sub in [
             "queue",
@@ -378,16 +380,15 @@ mod tests {
                 file.display()
             )
         );
-        options.command_line[0] = "bin/warren".into();
-        let command = Folder::of(&options, 9).reproduce(Path::new("/f"), false);
+        line[0] = "bin/warren".into();
+        let command =
+            Folder::new(out.join("default"), &line, &flags, 9).reproduce(Path::new("/f"), false);
         assert!(
             command.starts_with(&format!("{here}/bin/warren replay /f ")),
             "{command}"
         );
         // Without a state: one message, which sends nobody to `-i -`.
-        let text = Folder::check(&options.out, &options.instance)
-            .unwrap_err()
-            .to_string();
+        let text = Folder::check(&out, "default").unwrap_err().to_string();
         for part in [
             "default holds what is left",
             "crashes is there",
@@ -398,13 +399,13 @@ mod tests {
         assert!(!text.contains("-i -"), "{text}");
         fs::create_dir(folder.root().join("state")).unwrap();
         fs::write(folder.root().join("state/checkpoint"), "").unwrap();
-        match Folder::check(&options.out, &options.instance) {
+        match Folder::check(&out, "default") {
             Err(FuzzError::HoldsCampaign { folder, .. }) => assert!(folder.ends_with("default")),
             other => panic!("{other:?}"),
         }
         // Another instance beside it is no conflict.
-        options.instance = "second".into();
-        Folder::create(&options, 9).unwrap();
+        let second = Folder::new(out.join("second"), &line, &flags, 9);
+        second.create().unwrap();
     }
 
     #[test]

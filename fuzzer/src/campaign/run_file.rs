@@ -3,7 +3,7 @@
 //! Bytes: magic `WARNRUN` and the version digit, then zstd over postcard of [`StoredRun`]. Version 3, whose records had at most one reason why
 //! the cluster was not stable, and version 2, which did not say what a run showed, are read as well; a reader refuses every other one.
 
-use crate::fuzz::FuzzError;
+use crate::campaign::FuzzError;
 use crate::search::Bounds;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,7 @@
 //! `fuzzer_stats` and `plot_data`: AFL's keys in AFL's order with true figures (a key without a meaning here is 0), ours after
 //! them. docs/campaign.md says what each means.
 
-use super::FindingLine;
-use crate::fuzz::{InjectedRates, LearntRoot, Spared, least_stable};
+use super::{FindingLine, InjectedRates, LearntRoot, Spared, least_stable};
 use crate::search::Warren;
 use crate::search::warren::Tally;
 use serde::{Deserialize, Serialize};

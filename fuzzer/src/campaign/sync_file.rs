@@ -7,7 +7,7 @@
 
 use super::folder::{append, io};
 use super::state::Identity;
-use crate::fuzz::FuzzError;
+use crate::campaign::FuzzError;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};

@@ -3,11 +3,12 @@
 
 use super::folder::{Folder, io, is_temporary};
 use super::state::{self, LOCK, Lock};
-use crate::broker::MARK;
-use crate::fuzz::FuzzError;
+use crate::campaign::FuzzError;
 use std::fs;
 use std::path::Path;
 
+/// Marks a folder as a mirror of another machine's instance, which a broker makes.
+pub const MIRROR: &str = "mirror";
 /// What a campaign writes into its instance's folder, those that tell most first; beside [`LOCK`], which tells nothing when nobody holds it.
 const WRITTEN: [&str; 14] = [
     "state",
@@ -36,7 +37,7 @@ impl Folder {
         if state::exists(root) {
             return Some("state/checkpoint");
         }
-        [MARK]
+        [MIRROR]
             .into_iter()
             .chain(WRITTEN)
             .find(|m| holds(&root.join(m)))
@@ -59,8 +60,8 @@ impl Folder {
         let found = Self::marker(root)?;
         let folder = root.to_owned();
         // A mirror has another owner, not a lost state: its mark says so, whatever else is there.
-        let mirror = root.join(MARK).exists();
-        let marker = if mirror { MARK } else { found }.to_owned();
+        let mirror = root.join(MIRROR).exists();
+        let marker = if mirror { MIRROR } else { found }.to_owned();
         if mirror || state::exists(root) {
             return Some(FuzzError::HoldsCampaign { folder, marker });
         }
@@ -153,7 +154,6 @@ fn writable(root: &Path) -> Result<(), FuzzError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::FuzzOptions;
 
     #[test]
     fn what_would_be_given_back_is_a_campaigns_and_none_begins_over_it() {
@@ -217,7 +217,7 @@ mod tests {
         let root = dir.path().join("second");
         fs::create_dir(&root).unwrap();
         fs::write(root.join("sync.jsonl"), "told\n").unwrap();
-        fs::write(root.join(MARK), "of a broker\n").unwrap();
+        fs::write(root.join(MIRROR), "of a broker\n").unwrap();
         let e = Folder::check(dir.path(), "second").unwrap_err();
         let text = e.to_string();
         let said = "second is the mirror of an instance on another machine: choose another name (-M, -S), or remove it if that instance is gone for good";
@@ -226,7 +226,7 @@ mod tests {
             !text.contains("-i -") && !text.contains("WARREN_AUTORESUME"),
             "{text}"
         );
-        let way_out = crate::fuzz::WayOut {
+        let way_out = crate::campaign::WayOut {
             place: "",
             content: "",
         };
@@ -239,7 +239,7 @@ mod tests {
         let root = dir.path().join("default");
         assert!(!Folder::tells_failures(&root));
         fs::create_dir(&root).unwrap();
-        Folder::create(&FuzzOptions::new("canary", dir.path()), 9).unwrap();
+        Folder::new(root.clone(), &[], &[], 9).create().unwrap();
         assert!(root.join("crashes").join(README).exists());
         let story = root.join("unconfirmed/000000-1a2b3c4d");
         fs::create_dir_all(story.parent().unwrap()).unwrap();
@@ -257,7 +257,7 @@ mod tests {
         fs::write(root.join("notes.txt"), "mine").unwrap();
         let begin = || {
             drop(Lock::take(&root).unwrap());
-            Folder::create(&FuzzOptions::new("canary", &out), 9).unwrap();
+            Folder::new(root.clone(), &[], &[], 9).create().unwrap();
         };
         begin();
         let other = Lock::take(&root).unwrap();

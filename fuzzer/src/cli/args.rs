@@ -3,9 +3,10 @@
 //! AFL's letters where AFL has one (-o -V -E -s -t -x -M -S). Refuses to know defaults that need a target or a clock: those are set
 //! where they are used. Verbs that are not there yet stand nowhere here.
 
+mod arm;
 mod fuzz;
 
-use crate::bench::slots::Arm;
+pub use arm::{Arm, How};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use fuzz::FuzzArgs;
 use std::path::PathBuf;
@@ -409,7 +410,7 @@ pub struct CompareArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::StrategyKind;
+    use crate::search::StrategyKind;
     use clap::CommandFactory;
 
     #[test]

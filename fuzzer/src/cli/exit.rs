@@ -1,6 +1,6 @@
 //! How Warren ends: exit codes and the one-line error. Used by every verb.
 
-use crate::fuzz::{FuzzError, WayOut};
+use crate::campaign::{FuzzError, WayOut};
 use std::fmt;
 use std::process::ExitCode;
 

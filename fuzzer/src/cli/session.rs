@@ -6,7 +6,6 @@
 use crate::cli::args::{RunArgs, SetupArgs, UseSnapshots};
 use crate::cli::exit::CliError;
 use crate::cli::program::OwnProgram;
-use crate::fuzz::Limits;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,29 +44,9 @@ pub fn run_options(each: &RunArgs, target: &Target) -> RunOptions {
     }
 }
 
-/// What a run has left when a start was waited for in vain.
-const AFTER_START: Duration = Duration::from_secs(30);
-
-/// What a campaign's limits must be at least. A session as short as the usual wait for a fault needs no more patience: what ends it is seen by then.
-#[must_use]
-pub fn least_limits(target: &Target) -> Limits {
-    let usual = RunOptions::default();
-    let session = Duration::from_millis(clock(target, "session_ms"));
-    // A start that never ends is seen as such only if the run has time left by then.
-    let started = target.started.as_ref();
-    let start = started.map_or(Duration::ZERO, |_| target.ready.timeout + AFTER_START);
-    Limits {
-        run: start.max(Duration::from_millis(2 * clock(target, "serve_ms")))
-            + Duration::from_millis(clock(target, "steps_ms")),
-        fault_wait: match session > usual.fault_wait {
-            true => session + usual.idle,
-            false => Duration::ZERO,
-        },
-    }
-}
-
 /// A time of the target's clock in ms; 0 where it has none of that name.
-fn clock(target: &Target, name: &str) -> u64 {
+#[must_use]
+pub fn clock(target: &Target, name: &str) -> u64 {
     let ms = target.clock.get(name).copied().unwrap_or(0);
     u64::try_from(ms).unwrap_or(0)
 }

@@ -4,7 +4,7 @@
 //! end of file and kill what is theirs.
 
 use crate::cli::exit::{CliError, Exit};
-use crate::ui;
+use crate::terminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -41,15 +41,15 @@ impl Interrupt {
             if since < ONE_WISH {
                 return;
             }
-            ui::restore_terminal();
+            terminal::restore_terminal();
             // Not a return: nothing may hold up a user who asked twice.
             std::process::exit(i32::from(Exit::SecondInterrupt as u8));
         }
         // What set-up waits for (mvn, javac) ends now; later there is none.
         setup::stop();
-        if !ui::is_drawing() {
-            ui::say(
-                "warren: ending; the run that is going on is cut off and does not count (Ctrl-C again ends at once)",
+        if !terminal::is_drawing() {
+            eprintln!(
+                "warren: ending; the run that is going on is cut off and does not count (Ctrl-C again ends at once)"
             );
         }
     }

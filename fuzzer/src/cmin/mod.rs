@@ -4,11 +4,10 @@
 
 pub mod cover;
 
-use crate::campaign::StoredRun;
 use crate::campaign::folder::write_whole;
+use crate::campaign::{StoredRun, WayOut};
 use crate::cli::args::CminArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::fuzz::WayOut;
 use crate::search::symmetry;
 use cover::{Candidate, cover};
 use std::collections::{BTreeMap, BTreeSet};

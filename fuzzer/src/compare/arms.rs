@@ -3,8 +3,8 @@
 
 use super::campaign::{owned, parsed};
 use crate::cli::args::FuzzArgs;
-use crate::fuzz::StrategyKind;
 use crate::fuzz_cmd::{check_flags, parts_of};
+use crate::search::StrategyKind;
 
 /// The strategy whose parts `--ablate` takes away.
 const ABLATED: &str = "warren";

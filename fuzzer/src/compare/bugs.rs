@@ -68,7 +68,7 @@ impl Bugs {
     }
 
     fn parse(text: &str, target: &str) -> Result<Bugs, String> {
-        let clip = |e: toml::de::Error| crate::ui::clip(&e.to_string(), 400);
+        let clip = |e: toml::de::Error| crate::text::clip(&e.to_string(), 400);
         let bugs: Bugs = toml::from_str(text).map_err(clip)?;
         if bugs.version != BUGS_VERSION {
             return Err(format!(

@@ -2,7 +2,7 @@
 //! `warren bench --slots`, one at a time.
 //!
 //! The child has a process group of its own, so that a Ctrl-C at the terminal reaches it once, through us, and it dies with us: the kernel
-//! sends it SIGKILL when this process ends in whatever way (`WARREN_DIES_WITH`, [`dies_with_parent`]), and its slots die with it.
+//! sends it SIGKILL when this process ends in whatever way (`WARREN_DIES_WITH`, [`parent`](crate::cli::parent)), and its slots die with it.
 
 use super::arms::Arm;
 use super::failed;
@@ -12,13 +12,13 @@ use crate::campaign::state::{self, Lock};
 use crate::campaign::stats::unix_now;
 use crate::cli::args::{Cli, Command as Verb, FuzzArgs};
 use crate::cli::exit::CliError;
+use crate::cli::parent::DIES_WITH;
 use crate::cli::signals::Interrupt;
 use crate::fuzz_cmd;
 use crate::whatsup::instance::Stats;
 use clap::Parser;
-use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getppid};
+use nix::unistd::Pid;
 use std::fs::{self, Metadata};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -28,8 +28,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use warren_model::ids::fnv1a;
 
-/// Names the process that a campaign must not outlive.
-const DIES_WITH: &str = "WARREN_DIES_WITH";
 /// Folder of them all in the comparison's.
 pub(super) const CAMPAIGNS: &str = "campaigns";
 /// Between two looks at the child.
@@ -377,26 +375,6 @@ fn tail(path: &Path, since: u64) -> String {
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
-}
-
-/// Called first by `warren fuzz`: when a comparison started it, the kernel ends this process with that one.
-///
-/// # Errors
-/// The comparison is gone already.
-pub fn dies_with_parent() -> Result<(), CliError> {
-    let Some(parent) = std::env::var(DIES_WITH).ok() else {
-        return Ok(());
-    };
-    prctl::set_pdeathsig(Signal::SIGKILL)
-        .map_err(|e| CliError::setup(format!("tying this process to {DIES_WITH}={parent}: {e}")))?;
-    // It may have died before that.
-    if getppid().to_string() == parent {
-        Ok(())
-    } else {
-        Err(CliError::ended(format!(
-            "{DIES_WITH}={parent} is not the process that started this one: nothing was run"
-        )))
-    }
 }
 
 #[cfg(test)]

@@ -19,14 +19,13 @@ pub mod report;
 pub mod stats;
 pub mod table;
 
-use crate::campaign::Folder;
 use crate::campaign::folder::{shell_line, write_whole};
 use crate::campaign::state::{Identity, Lock};
+use crate::campaign::{Folder, FuzzError, WayOut};
 use crate::cli::args::CompareArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, setup_flags};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{FuzzError, WayOut};
 use crate::fuzz_cmd;
 use arms::Arm;
 use bugs::Bugs;

@@ -2,10 +2,9 @@
 //! (docs/compare.md, docs/formats.md section 12). Reading is pure; writing appends whole lines. Refuses another version, another
 //! comparison's head, and a campaign that stands there twice.
 
-use crate::campaign::FailedCheck;
 use crate::campaign::folder::{append, io};
 use crate::campaign::state::Identity;
-use crate::fuzz::FuzzError;
+use crate::campaign::{FailedCheck, FuzzError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;

@@ -4,8 +4,8 @@
 //! retests and replays too, as an agent of JaCoCo's would count them. Judges nothing and decides nothing.
 
 use super::table::Table;
+use crate::campaign::FuzzError;
 use crate::campaign::folder::{append, io, write_whole};
-use crate::fuzz::FuzzError;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Instant;

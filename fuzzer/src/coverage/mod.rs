@@ -9,11 +9,11 @@ pub mod found;
 pub mod table;
 mod text;
 
+use crate::campaign::WayOut;
 use crate::campaign::folder::write_whole;
 use crate::campaign::stats::unix_now;
 use crate::cli::args::CoverageArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::fuzz::WayOut;
 use count::count;
 pub use found::Recorder;
 use found::{Found, Held};
@@ -228,7 +228,7 @@ impl Recording {
         new
     }
 
-    fn try_take(&mut self, map: &[u8], faults: usize) -> Result<(), crate::fuzz::FuzzError> {
+    fn try_take(&mut self, map: &[u8], faults: usize) -> Result<(), crate::campaign::FuzzError> {
         let recorder = match &mut self.recorder {
             Some(recorder) => recorder,
             none => none.insert(Recorder::open(&self.instance, &self.table, unix_now())?),

@@ -2,7 +2,7 @@
 
 use super::count::{Counted, Counter, Counters};
 use super::table::Table;
-use crate::ui::clock;
+use crate::text::clock;
 use std::fmt::Write as _;
 
 /// What stands over the table.

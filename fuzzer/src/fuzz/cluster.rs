@@ -2,7 +2,8 @@
 
 use super::drive::{Drive, Observers};
 use super::engine::campaign;
-use super::options::{FuzzEnd, FuzzError, FuzzOptions};
+use super::options::{FuzzEnd, FuzzOptions};
+use crate::campaign::FuzzError;
 use crate::coverage::Recording;
 use libafl::Error;
 use libafl::executors::HasObservers;

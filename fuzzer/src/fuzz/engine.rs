@@ -3,13 +3,13 @@
 
 use super::drive::{Drive, Observers};
 use super::handed::{Cluster, Fuzzes, Handed};
-use super::options::{EndReason, FuzzEnd, FuzzError, FuzzOptions, InstanceKind};
+use super::options::{EndReason, FuzzEnd, FuzzOptions};
 use super::session::Session;
 use super::stage::FuzzStage;
 use super::store::StoreFeedback;
 use super::{SharedSnapshot, State};
 use crate::campaign::state::{Lock, Store};
-use crate::campaign::{Folder, StoredRun, sync_file};
+use crate::campaign::{Folder, FuzzError, InstanceKind, StoredRun, sync_file};
 use crate::fuzz::confirming::minimise::take_up;
 use crate::fuzz::figures::cpu::spent_before;
 use crate::fuzz::instances::sync::{check_main, mark_main};
@@ -90,7 +90,7 @@ where
         Some((_, whole)) => whole.seed,
         None => options.seed.unwrap_or_else(clock_seed),
     };
-    let folder = Folder::of(&options, seed);
+    let folder = options.folder(seed);
     let mut session = Session::new(options, folder.clone(), seed, judge.clone());
     let by_states = session.options.parts().state;
     let all = session.options.strategy.keeps_all();
@@ -121,7 +121,7 @@ where
     if let Some(swarm) = &session.swarm {
         session.say(format!("swarm, drawn from seed {seed}: {swarm}"));
     }
-    Folder::create(&session.options, seed)?;
+    folder.create()?;
     mark_main(&session.options, &session.folder)?;
     let o = &session.options;
     let shares = session
@@ -178,7 +178,7 @@ fn saved(options: &FuzzOptions, root: &Path) -> Result<Option<(Store, Whole)>, F
     if options.resume {
         let snapshot = options.snapshot.clone();
         let say = |line| snapshot.with(|s| s.lines.push(line));
-        return read_back(&Folder::of(options, 0), say).map(Some);
+        return read_back(&options.folder(0), say).map(Some);
     }
     match Folder::taken(root) {
         Some(why) => Err(why),

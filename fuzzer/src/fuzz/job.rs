@@ -1,13 +1,12 @@
 //! What is run next, as a sequence: a child of a kept run, a cast shape, a kept run changed or gone on with, or a drawn baseline. Called by the stage with
 //! what the scheduler left; runs nothing. `None` = it was tested before, or is not possible after all: the scheduler is asked again.
 
+use super::State;
 use super::drive::Drive;
 use super::kept::{drawing, seed_of, shape};
-use super::options::FuzzError;
 use super::session::Session;
 use super::stage::DURABLE_EVERY;
-use super::{State, StrategyKind};
-use crate::campaign::StoredRun;
+use crate::campaign::{FuzzError, StoredRun};
 use crate::fuzz::figures::describe::describe;
 use crate::fuzz::resume::saved::Job;
 use crate::search::children::whoever_comes;
@@ -16,8 +15,8 @@ use crate::search::rand::{below, chance};
 use crate::search::shapes::Ground;
 use crate::search::warren::WHOLE;
 use crate::search::{
-    Drawing, NextRun, Origin, Pick, Queue, Warren, energy, random, random_points, shapes, symmetry,
-    waits,
+    Drawing, NextRun, Origin, Pick, Queue, StrategyKind, Warren, energy, random, random_points,
+    shapes, symmetry, waits,
 };
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;

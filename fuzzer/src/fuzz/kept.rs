@@ -3,14 +3,13 @@
 
 use super::State;
 use super::drive::Drive;
-use super::options::{FaultSet, FuzzError};
 use super::session::Session;
-use crate::campaign::StoredRun;
 use crate::campaign::run_file::parked as parked_file;
 use crate::campaign::state::hook;
+use crate::campaign::{FuzzError, StoredRun};
 use crate::fuzz::resume::saved::Job;
 use crate::search::queue::Kept;
-use crate::search::{Alike, Bounds, Drawing, Favour, Queue, Seed};
+use crate::search::{Alike, Bounds, Drawing, FaultSet, Favour, Queue, Seed};
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;

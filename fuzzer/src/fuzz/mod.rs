@@ -27,20 +27,12 @@ pub use cluster::run;
 pub use confirming::tally::NEEDED;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
-pub use figures::counts::Spared;
 pub use figures::describe::describe;
-pub use figures::snapshot::{
-    CurrentRun, FindLine, InjectedRates, NodeState, SharedSnapshot, Snapshot,
-};
-pub use instances::sync::{check_main, common_identity, is_instance_name};
-pub use learning::learnt::{LearntRoot, least_stable};
+pub use figures::snapshot::{CurrentRun, FindLine, NodeState, SharedSnapshot, Snapshot};
+pub use instances::sync::{check_main, common_identity};
 pub use learning::starts_asked::Starts;
-pub use options::{
-    COUNTED, EndReason, FaultSet, FuzzEnd, FuzzError, FuzzOptions, InstanceKind, Slots,
-    StrategyKind, WayOut,
-};
+pub use options::{COUNTED, EndReason, FuzzEnd, FuzzOptions};
 pub use resume::saved::{check_resume, differences, identity};
-pub(crate) use stage::open_by_load;
 
 use crate::search::XoRand;
 use libafl::corpus::InMemoryCorpus;

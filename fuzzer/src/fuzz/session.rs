@@ -3,16 +3,16 @@
 
 use super::drive::Limits;
 use super::import::Seeds;
-use super::options::{EndReason, FuzzError, FuzzOptions};
+use super::options::{EndReason, FuzzOptions};
 use super::parts::{Beside, Explored, Found};
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
 use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
-use crate::campaign::{Figures, Folder, RunLine, RunRole, folder};
+use crate::campaign::{Figures, Folder, FuzzError, InjectedRates, RunLine, RunRole, folder};
 use crate::fuzz::confirming::tally::Owed;
 pub use crate::fuzz::figures::counts::{Clock, Counts};
 use crate::fuzz::figures::cpu::CpuMeter;
-use crate::fuzz::figures::snapshot::{CurrentRun, FindLine, InjectedRates, Snapshot};
+use crate::fuzz::figures::snapshot::{CurrentRun, FindLine, Snapshot};
 use crate::fuzz::figures::untaught::Untaught;
 use crate::fuzz::instances::sync::Instances;
 use crate::fuzz::learning::learnt::Learnt;

@@ -5,11 +5,10 @@ use super::State;
 use super::handed::{Cluster, Fuzzes, Handed};
 pub use super::kept::{add_seed, drawing, info_of, shape, take_entry, test_stacks};
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
-use super::options::FuzzError;
 use super::session::Session;
 use crate::campaign::state::hook;
 use crate::campaign::sync_file::KeptThere;
-use crate::campaign::{RunLine, RunRole};
+use crate::campaign::{FuzzError, RunLine, RunRole};
 use crate::fuzz::confirming::confirm;
 use crate::fuzz::figures::snapshot::{CurrentRun, show_progress};
 use crate::fuzz::figures::untaught::Shown;
@@ -528,13 +527,7 @@ fn plain(record: &RunRecord, judgement: &Judgement) -> bool {
 
 /// A liveness question failed while the machine stalled: feedback says unknown, the run is asked once more.
 pub(super) fn undecided_by_load(judgement: &Judgement) -> bool {
-    judgement.verdict == Verdict::Unknown && open_by_load(judgement).next().is_some()
-}
-
-/// The checkers of such questions, whatever else failed in the run.
-pub(crate) fn open_by_load(judgement: &Judgement) -> impl Iterator<Item = &str> {
-    let by_load = judgement.unknowns.iter().filter(|u| u.by_load);
-    by_load.map(|u| u.checker.as_str())
+    judgement.verdict == Verdict::Unknown && judgement.open_by_load().next().is_some()
 }
 
 /// For the screen.

@@ -2,11 +2,10 @@
 //! comes after the journal's record) and gives the entry AFL's name.
 
 use super::import::{Importing, keeps_seed};
-use super::options::FuzzError;
 use super::session::Clock;
 use crate::campaign::run_file::Shown;
 use crate::campaign::state::hook;
-use crate::campaign::{EntryName, Folder, StoredRun, names};
+use crate::campaign::{EntryName, Folder, FuzzError, StoredRun, names};
 use crate::search::Bounds;
 use libafl::corpus::{Corpus, Testcase};
 use libafl::executors::ExitKind;

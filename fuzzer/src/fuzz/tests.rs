@@ -21,6 +21,8 @@ mod warren;
 use super::engine::campaign;
 use super::*;
 use crate::campaign::EntryName;
+use crate::campaign::FuzzError;
+use crate::search::StrategyKind;
 use crate::search::sim::{MAP, Sim};
 use made_up::{Tweak, executor};
 use std::cell::RefCell;

@@ -63,7 +63,7 @@ impl Series {
                         format!(
                             "line {}: `{}` is no number (column {})",
                             i + 1,
-                            crate::ui::clip(cell, 40),
+                            crate::text::clip(cell, 40),
                             names.get(at).unwrap_or(&"?")
                         )
                     })

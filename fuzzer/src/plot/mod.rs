@@ -6,11 +6,11 @@ pub(crate) mod chart;
 mod data;
 mod page;
 
+use crate::campaign::WayOut;
 use crate::campaign::folder::write_whole;
 use crate::campaign::stats::unix_now;
 use crate::cli::args::PlotArgs;
 use crate::cli::exit::{CliError, Exit};
-use crate::fuzz::WayOut;
 use crate::whatsup::instance::{Instance, Stats};
 use chart::{Across, Chart, Line};
 use data::Series;

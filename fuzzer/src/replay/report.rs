@@ -1,12 +1,10 @@
 //! What `warren replay` prints of a run, and what all runs together mean for the exit code. Pure: values in, text out.
 
 use crate::cli::exit::Exit;
-use crate::ui::{clip, printable};
+use crate::text::{clip, fault_text, printable};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use warren_model::{
-    At, FailureKind, FaultAt, Injected, Judgement, PhaseTimes, RunProduct, Trace, Verdict,
-};
+use warren_model::{FailureKind, Injected, Judgement, PhaseTimes, RunProduct, Verdict};
 
 /// Longest line of evidence printed, in characters; contents of a target may be of any length.
 const EVIDENCE: usize = 240;
@@ -279,58 +277,12 @@ fn done(i: &Injected) -> String {
     out
 }
 
-/// A fault and its place, for people: `crash zk1 at zk1 force before FileTxnLog.commit:120 (3rd occurrence)`.
-#[must_use]
-pub fn fault_text(f: &FaultAt, trace: &Trace) -> String {
-    format!("{} {}", f.fault, at_text(&f.at, trace))
-}
-
-fn at_text(at: &At, trace: &Trace) -> String {
-    match at {
-        At::AtOnce => "at once".to_owned(),
-        At::Joined(n) => format!("when {n} has joined"),
-        At::After(ms) => format!("{ms} ms after GO or the fault before"),
-        At::Exact(p) => format!(
-            "at {} {} {} {} (occurrence {}, phase {})",
-            p.node,
-            p.kind,
-            p.place,
-            trace.label(p.stack),
-            p.n,
-            p.phase
-        ),
-        At::Pattern(p) => {
-            let mut parts = Vec::new();
-            if let Some(n) = &p.node {
-                parts.push(n.to_string());
-            }
-            if let Some(n) = &p.except {
-                parts.push(format!("not {n}"));
-            }
-            if let Some(r) = &p.role {
-                parts.push(format!("@{r}"));
-            }
-            if let Some(k) = p.kind {
-                parts.push(k.to_string());
-            }
-            if let Some(k) = p.place {
-                parts.push(k.to_string());
-            }
-            if let Some(s) = p.stack {
-                parts.push(trace.label(s));
-            }
-            parts.extend(p.frames.iter().cloned());
-            format!("at {} (occurrence {})", parts.join(" "), p.n)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use warren_model::{
-        CrashStyle, Failure, Fault, FaultSequence, KillLatency, NodeName, NotInjected, RunRecord,
-        Stage, Unknown, Who,
+        At, CrashStyle, Failure, Fault, FaultSequence, KillLatency, NodeName, NotInjected,
+        RunRecord, Stage, Unknown, Who,
     };
 
     fn failure(kind: FailureKind) -> Failure {

@@ -4,7 +4,7 @@
 use super::read::Finding;
 use super::text::shortened;
 use crate::campaign::folder::{DURABLE, shell_line};
-use crate::ui::clip;
+use crate::text::clip;
 use std::fmt::Write;
 use std::path::Path;
 use warren_model::FaultSequence;
@@ -315,7 +315,7 @@ fn fence(language: &str, body: &str, most: usize) -> String {
 
 /// One line as code: nothing in it is markup or a mention.
 fn code(text: &str) -> String {
-    let plain = crate::ui::one_line(text);
+    let plain = crate::text::one_line(text);
     let longest = plain
         .split(|c| c != '`')
         .map(str::len)

@@ -101,13 +101,13 @@ fn commands(out: &mut String, title: &str, lines: &[String]) {
         let _ = writeln!(out, "\n{title}");
     }
     for line in lines {
-        let _ = writeln!(out, "  {}", crate::ui::one_line(line));
+        let _ = writeln!(out, "  {}", crate::text::one_line(line));
     }
 }
 
 /// Nothing of a target's reaches the terminal as a control character.
 fn clip(line: &str) -> String {
-    crate::ui::clip(&crate::ui::one_line(line), WIDTH)
+    crate::text::clip(&crate::text::one_line(line), WIDTH)
 }
 
 /// The first and the last rows of a long timeline.

@@ -12,10 +12,10 @@ use super::standing::Standing;
 use super::strata::{Bounds, Stratum};
 use super::symmetry;
 use super::warren::Parts;
-use crate::fuzz::FaultSet;
+use crate::search::FaultSet;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use warren_model::point::fault_id;
+use warren_model::sequence::fault_id;
 use warren_model::{
     At, ClusterShape, CrashStyle, CutHow, CutWay, CutWho, EventFlags, Exit, Fault, FaultId,
     FaultKind, FaultSequence, Incarnation, Injected, Kind, Member, NodeName, Pattern, Phase, Place,

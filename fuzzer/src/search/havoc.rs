@@ -13,7 +13,7 @@ pub use parent::Parent;
 
 use super::children::Drawing;
 use super::rand::below;
-use crate::campaign::finding::patterns;
+use crate::search::patterns;
 use libafl::Error;
 use libafl::mutators::{MutationResult, Mutator};
 use libafl::state::HasRand;

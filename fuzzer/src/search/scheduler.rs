@@ -3,7 +3,7 @@
 
 use super::queue::{Oldest, Pick, Queue};
 use super::warren::{Parts, Shares, Turn, Warren};
-use crate::fuzz::StrategyKind;
+use crate::search::StrategyKind;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::schedulers::Scheduler;
 use libafl::state::{HasCorpus, HasRand};

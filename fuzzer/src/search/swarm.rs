@@ -3,7 +3,7 @@
 
 use super::rand::{XoRand, below};
 use super::warren::Shares;
-use crate::fuzz::FaultSet;
+use crate::search::FaultSet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use warren_model::{CrashStyle, CutHow};

@@ -11,7 +11,7 @@ use super::shapes::Ground;
 use super::sim::Sim;
 use super::standing::Standing;
 use super::{Bounds, Favour, Oldest, Parts, peers, random, random_points};
-use crate::fuzz::FaultSet;
+use crate::search::FaultSet;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 use warren_model::{

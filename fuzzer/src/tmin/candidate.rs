@@ -4,7 +4,7 @@
 //! the constraints allow are made: a reboot goes with its crash, a partition-stop with its start.
 
 use super::facts::{Facts, FaultFacts};
-use crate::replay::report::fault_text;
+use crate::text::fault_text;
 use std::fmt::Write;
 use warren_model::ids::fnv1a;
 use warren_model::{

@@ -6,7 +6,6 @@ use super::exchange::{Ask, Ended, Outcome, Told};
 use super::facts::Facts;
 use super::journal::{Journal, JournalError};
 use super::machine::Minimiser;
-use crate::fuzz::open_by_load;
 use crate::known::KnownBugs;
 use warren_model::{Failure, FaultSequence, Judgement, NodeName, RunProduct, Verdict};
 
@@ -93,7 +92,7 @@ pub fn outcome(
     let failed = judgement.verdict == Verdict::Fail;
     let void = judgement.void.is_some() || product.record.void.is_some();
     // As in a replay: the failure may be there, and the machine kept it from being seen.
-    let by_load = open_by_load(judgement).next().is_some();
+    let by_load = judgement.open_by_load().next().is_some();
     let ended = if void || by_load && judgement.verdict == Verdict::Unknown {
         Ended::Void
     } else if failed {

@@ -22,12 +22,12 @@ mod which;
 
 pub use input::beside;
 
+use crate::campaign::WayOut;
 use crate::campaign::folder::{DURABLE, shell_line, write_whole};
 use crate::cli::args::TminArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{Session, failed, load, reproduce_flags, run_options};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::WayOut;
 use crate::known::KnownBugs;
 use crate::replay::flow::one;
 use candidate::Candidate;

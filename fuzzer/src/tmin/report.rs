@@ -166,7 +166,7 @@ pub fn result_text(m: &Minimiser, from: &str, faults: usize) -> String {
     let (k, n) = m.result();
     let mut head = format!(
         "# Minimised by `warren tmin` from {}\n# faults {faults} -> {}, signature {}, shows in {k} of {n}{}, {} runs{}\n",
-        crate::ui::one_line(from),
+        crate::text::one_line(from),
         best.candidate.sequence.faults.len(),
         m.signature().unwrap_or("?"),
         since(m),
@@ -174,7 +174,7 @@ pub fn result_text(m: &Minimiser, from: &str, faults: usize) -> String {
         if m.is_over() { "" } else { ", not finished" }
     );
     for line in lines(&best.candidate, &best.facts) {
-        let _ = writeln!(head, "# fault {}", crate::ui::one_line(&line));
+        let _ = writeln!(head, "# fault {}", crate::text::one_line(&line));
     }
     head + &best.candidate.sequence.to_text()
 }
@@ -185,12 +185,12 @@ pub fn neighbour_text(m: &Minimiser, result: &str) -> Option<String> {
     let (c, changes, text) = m.neighbour()?;
     let mut head = format!(
         "# Passes where {} fails with {}: {changes} change{}\n",
-        crate::ui::one_line(result),
+        crate::text::one_line(result),
         m.signature().unwrap_or("?"),
         if changes == 1 { "" } else { "s" }
     );
     for line in text.lines() {
-        let _ = writeln!(head, "# {}", crate::ui::one_line(line));
+        let _ = writeln!(head, "# {}", crate::text::one_line(line));
     }
     Some(head + &c.sequence.to_text())
 }

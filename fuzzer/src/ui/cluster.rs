@@ -1,9 +1,10 @@
 //! The lower part of page 1: nodes with role and state, the sequence with the fault awaited, the time of each phase, why the child was
 //! picked, the last finds. One box at 80 x 24; three where there is room. Pure.
 
-use super::format::{clip, clock, short};
+use super::format::short;
 use super::look::{Palette, Part, field, render, styled};
 use crate::fuzz::{CurrentRun, FindLine, NodeState, Snapshot};
+use crate::text::{clip, clock};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

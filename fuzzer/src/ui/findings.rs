@@ -1,11 +1,11 @@
 //! Page 2: the findings that stand, and of the chosen one headline, k of n, evidence, folder and the two commands. Pure.
 
 use super::files::Story;
-use super::format::{clip, fold};
 use super::keys::View;
 use super::look::{Palette, Part, render};
 use crate::campaign::KeptFinding;
 use crate::fuzz::Snapshot;
+use crate::text::{clip, fold};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};

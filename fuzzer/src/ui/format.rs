@@ -15,12 +15,6 @@ pub fn days(ms: u64) -> String {
     )
 }
 
-/// `0h04m12s`.
-pub fn clock(ms: u64) -> String {
-    let s = ms / 1000;
-    format!("{}h{:02}m{:02}s", s / 3600, s / 60 % 60, s % 60)
-}
-
 /// How long ago, or AFL's words for never.
 pub fn ago(now_ms: u64, at: Option<u64>) -> String {
     at.map_or_else(
@@ -71,47 +65,6 @@ pub fn run_time_ms(s: &Snapshot, now: Instant) -> u64 {
     }
 }
 
-/// Each control character a space: nothing of a target's may end a line or a comment, or reach a terminal as a command.
-pub fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
-}
-
-/// The same for text of several lines, which stay.
-pub fn printable(text: &str) -> String {
-    text.split('\n')
-        .map(one_line)
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
-/// At most `width` characters, the last one `~` when something was cut off.
-pub fn clip(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
-    short.push('~');
-    short
-}
-
-/// In pieces of at most `width` characters, cut at the last blank that leaves no piece shorter than half of it.
-pub fn fold(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut rest: Vec<char> = text.chars().collect();
-    let mut pieces = Vec::new();
-    while rest.len() > width {
-        let blank = rest[..=width].iter().rposition(|c| *c == ' ');
-        let at = blank.filter(|at| *at > width / 2).unwrap_or(width);
-        let behind = rest.split_off(at);
-        pieces.push(rest.into_iter().collect());
-        rest = behind.into_iter().skip_while(|c| *c == ' ').collect();
-    }
-    pieces.push(rest.into_iter().collect());
-    pieces
-}
-
 /// Slots that only faults reached; 0 while the fault-free figure is not there yet.
 pub fn over_fault_free(s: &Snapshot) -> u64 {
     if s.coverage_fault_free == 0 {
@@ -147,7 +100,6 @@ mod tests {
     #[test]
     fn times() {
         assert_eq!(days(90_061_000), "1 days, 1 hrs, 1 min, 1 sec");
-        assert_eq!(clock(252_000), "0h04m12s");
         assert_eq!(ago(5000, None), "none seen yet");
         assert_eq!(ago(65_000, Some(1000)), "0 days, 0 hrs, 1 min, 4 sec");
         assert_eq!(ago(0, Some(9000)), "0 days, 0 hrs, 0 min, 0 sec");
@@ -191,28 +143,5 @@ mod tests {
         for (text, want) in table {
             assert_eq!(short(text), want);
         }
-    }
-
-    #[test]
-    fn clipping() {
-        assert_eq!(clip("abc", 3), "abc");
-        assert_eq!(clip("abcd", 3), "ab~");
-        assert_eq!(clip("äöüß", 3), "äö~");
-    }
-
-    #[test]
-    fn folding() {
-        let table: [(&str, &[&str]); 6] = [
-            ("", &[""]),
-            ("abcdef", &["abcdef"]),
-            ("abcdefg", &["abcdef", "g"]),
-            ("abcdef ghij", &["abcdef", "ghij"]),
-            ("äöü  ßx yz", &["äöü ", "ßx yz"]),
-            ("a bcdefgh", &["a bcde", "fgh"]),
-        ];
-        for (text, want) in table {
-            assert_eq!(fold(text, 6), want, "{text:?}");
-        }
-        assert_eq!(fold("ab", 0), ["a", "b"]);
     }
 }

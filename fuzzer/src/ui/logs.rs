@@ -1,10 +1,10 @@
 //! Page 4: the end of one node's own logs, of the run that goes on or of the last one. Pure.
 
 use super::files::Log;
-use super::format::clip;
 use super::keys::View;
 use super::look::{Palette, border};
 use crate::fuzz::Snapshot;
+use crate::text::clip;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

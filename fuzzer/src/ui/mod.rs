@@ -19,25 +19,25 @@ mod said;
 mod samples;
 mod screen;
 mod status;
-mod terminal;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod ways_out;
 
-pub use format::{clip, clock, one_line, printable};
 pub use status::status_line;
-pub use terminal::{is_drawing, restore_terminal};
 
 use crate::cli::signals::Interrupt;
 use crate::fuzz::{SharedSnapshot, Snapshot};
+use crate::terminal::{self, restore_terminal};
+use crate::text::one_line;
+use crate::text::printable;
 use files::Files;
 use keys::{Act, Lengths, Page, View, press};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{Event, KeyEvent, KeyEventKind};
 use ratatui::layout::Size;
 use said::Said;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,9 +91,9 @@ impl Ui {
                     }
                     // A panic, here or of a checker that was caught: its message is on the terminal, the campaign goes on.
                     Ok(Shown::Lost) | Err(_) => again(),
-                    Ok(Shown::Never(e)) => say(&format!(
+                    Ok(Shown::Never(e)) => eprintln!(
                         "warren: no screen on this terminal: {e}; going on with a status line"
-                    )),
+                    ),
                 }
             }
             run_status(&snapshot, &flag);
@@ -330,9 +330,4 @@ fn run_status(snapshot: &SharedSnapshot, end: &AtomicBool) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// A line on stderr; unlike `eprintln!` it survives a terminal that is gone.
-pub fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }

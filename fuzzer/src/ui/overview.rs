@@ -3,9 +3,10 @@
 //! Made for 80 x 24; what is higher or wider shows more of the cluster, the faults and the finds.
 
 use super::cluster;
-use super::format::{ago, clip, days, over_fault_free, percent, run_time_ms, share, speed};
+use super::format::{ago, days, over_fault_free, percent, run_time_ms, share, speed};
 use super::look::{Palette, Part, field, render, styled};
 use crate::fuzz::Snapshot;
+use crate::text::clip;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

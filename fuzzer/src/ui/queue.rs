@@ -1,10 +1,10 @@
 //! Page 3: kept runs as a tree, children below the run they were made from. The tree is made here, from the names in queue/. Pure.
 
-use super::format::{clip, clock};
 use super::keys::View;
 use super::look::{Palette, Part, render};
 use crate::campaign::EntryName;
 use crate::fuzz::Snapshot;
+use crate::text::{clip, clock};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};

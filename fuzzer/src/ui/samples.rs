@@ -1,7 +1,8 @@
 //! Snapshots for the tests of the screen.
 
 use crate::campaign::KeptFinding;
-use crate::fuzz::{CurrentRun, FindLine, InjectedRates, NodeState, Snapshot, Spared};
+use crate::campaign::{InjectedRates, Spared};
+use crate::fuzz::{CurrentRun, FindLine, NodeState, Snapshot};
 use std::time::{Duration, Instant};
 
 pub fn node(name: &str, role: &str, state: &str) -> NodeState {

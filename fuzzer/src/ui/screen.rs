@@ -1,11 +1,11 @@
 //! One frame: banner, the page in view, the line of keys. A pure function from a snapshot, a view and what was read from files.
 
 use super::files::Files;
-use super::format::clip;
 use super::keys::{Page, View};
 use super::look::Palette;
 use super::{findings, help, logs, overview, queue};
 use crate::fuzz::Snapshot;
+use crate::text::clip;
 use ratatui::Frame;
 use ratatui::layout::{Rect, Size};
 use ratatui::style::{Color, Modifier};

@@ -1,7 +1,8 @@
 //! The status line of `--no-ui`: one line with what the screen says first. Pure.
 
-use super::format::{clock, over_fault_free, run_time_ms, share, short, speed};
+use super::format::{over_fault_free, run_time_ms, share, short, speed};
 use crate::fuzz::Snapshot;
+use crate::text::clock;
 use std::time::Instant;
 
 /// One line, without a line end.
@@ -58,7 +59,8 @@ pub fn status_line(s: &Snapshot, now: Instant) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::{CurrentRun, InjectedRates};
+    use crate::campaign::InjectedRates;
+    use crate::fuzz::CurrentRun;
 
     #[test]
     fn learning_and_fuzzing() {

@@ -3,10 +3,11 @@
 //!
 //! A campaign's own ends (key, a terminal that goes away) are in fuzzer/tests/screen.rs, with a cluster.
 
+use super::Ui;
 use super::samples::busy;
-use super::{Ui, is_drawing, terminal};
 use crate::cli::signals::Interrupt;
 use crate::fuzz::SharedSnapshot;
+use crate::terminal::{self, is_drawing};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};

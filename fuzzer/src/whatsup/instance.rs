@@ -59,7 +59,7 @@ impl Stats {
                 format!(
                     "line {}: `{}` is no `key : value`",
                     i + 1,
-                    crate::ui::clip(line, 60)
+                    crate::text::clip(line, 60)
                 )
             })?;
             keys.insert(key.trim().to_owned(), value.trim().to_owned());

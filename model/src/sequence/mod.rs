@@ -2,13 +2,15 @@
 //!
 //! Made by strategies and by hand; run by the executor. Says nothing about whether it is legal: that is
 //! [`crate::constraints`]. The text form is in [`text`], what people read
-//! of a fault in [`names`], when two are the same test in [`identity`].
+//! of a fault in [`names`], when two faults are the same in [`fault_id`], two sequences in [`identity`].
 
+mod fault_id;
 mod identity;
 mod names;
 pub mod shape;
 mod text;
 
+pub use fault_id::fault_id;
 pub use shape::{Cast, Repeat, Shape, ShapeError, ShapeFault};
 pub use text::TextError;
 

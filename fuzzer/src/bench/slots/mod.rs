@@ -8,88 +8,36 @@ mod shown;
 
 use self::row::SlotsRow;
 use self::shown::{TABLE, show};
-use crate::cli::args::BenchArgs;
+use crate::cli::args::{Arm, BenchArgs, How};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{load, setup_flags};
 use crate::cli::signals::Interrupt;
 use crate::compare::campaign::{Campaign, Ended, Program, owned, parsed};
-use crate::fuzz::Slots;
 use crate::fuzz_cmd::check_flags;
 use crate::whatsup::instance::Stats;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-/// How many slots one row has, and how its runs start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arm {
-    slots: Slots,
-    how: How,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    Usual,
-    /// No snapshots.
-    Cold,
-    /// No prefix snapshots.
-    Whole,
-}
-
-impl FromStr for Arm {
-    type Err = String;
-
-    /// # Errors
-    /// What it should be.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (slots, how) = match text.split_once('/') {
-            None => (text, How::Usual),
-            Some((slots, "cold")) => (slots, How::Cold),
-            Some((slots, "whole")) => (slots, How::Whole),
-            Some((_, how)) => {
-                return Err(format!(
-                    "`/{how}`: write /cold (no snapshots), /whole (no prefix snapshots), or neither"
-                ));
-            }
-        };
-        Ok(Arm {
-            slots: slots.parse()?,
-            how,
-        })
+/// The campaign of a row.
+fn campaign(arm: &Arm, folder: &Path, args: &BenchArgs) -> Campaign {
+    let name = format!("j-{}", arm.name().replace('/', "-"));
+    let folder = folder.join(&name);
+    let mut words: Vec<String> = ["fuzz", &args.target, "-o"].map(str::to_owned).to_vec();
+    words.push(folder.display().to_string());
+    words.extend(["-s".into(), args.seed.to_string()]);
+    words.extend(["-V".into(), args.seconds.to_string()]);
+    words.extend(["-j".into(), arm.slots.to_string(), "--no-ui".into()]);
+    words.extend(setup_flags(&args.setup));
+    words.extend(args.options.iter().cloned());
+    match arm.how {
+        How::Usual => {}
+        How::Cold => words.extend(["--snapshot".into(), "off".into()]),
+        How::Whole => words.extend(["--in-a-row".into(), "1".into()]),
     }
-}
-
-impl Arm {
-    /// As the user writes it.
-    fn name(&self) -> String {
-        let how = match self.how {
-            How::Usual => "",
-            How::Cold => "/cold",
-            How::Whole => "/whole",
-        };
-        format!("{}{how}", self.slots)
-    }
-
-    fn campaign(&self, folder: &Path, args: &BenchArgs) -> Campaign {
-        let name = format!("j-{}", self.name().replace('/', "-"));
-        let folder = folder.join(&name);
-        let mut words: Vec<String> = ["fuzz", &args.target, "-o"].map(str::to_owned).to_vec();
-        words.push(folder.display().to_string());
-        words.extend(["-s".into(), args.seed.to_string()]);
-        words.extend(["-V".into(), args.seconds.to_string()]);
-        words.extend(["-j".into(), self.slots.to_string(), "--no-ui".into()]);
-        words.extend(setup_flags(&args.setup));
-        words.extend(args.options.iter().cloned());
-        match self.how {
-            How::Usual => {}
-            How::Cold => words.extend(["--snapshot".into(), "off".into()]),
-            How::Whole => words.extend(["--in-a-row".into(), "1".into()]),
-        }
-        Campaign {
-            name,
-            folder,
-            words,
-        }
+    Campaign {
+        name,
+        folder,
+        words,
     }
 }
 
@@ -111,7 +59,7 @@ pub fn run(args: &BenchArgs, arms: &[Arm]) -> Result<Exit, CliError> {
             .map_err(|e| CliError::setup(format!("making a scratch folder: {e}")))?;
         scratch.path().to_owned()
     };
-    let campaigns: Vec<Campaign> = arms.iter().map(|a| a.campaign(&folder, args)).collect();
+    let campaigns: Vec<Campaign> = arms.iter().map(|a| campaign(a, &folder, args)).collect();
     may_run(args, arms, &campaigns).map_err(CliError::usage)?;
     is_unused(&folder, &campaigns)?;
     let program = Program::own()?;
@@ -255,7 +203,7 @@ mod tests {
         let words: Vec<String> = args
             .slots
             .iter()
-            .map(|a| a.campaign(Path::new("f"), &args).words.join(" "))
+            .map(|a| campaign(a, Path::new("f"), &args).words.join(" "))
             .collect();
         let with = |folder: &str, j: &str, how: &str| {
             format!(
@@ -299,7 +247,7 @@ mod tests {
             let campaigns: Vec<Campaign> = args
                 .slots
                 .iter()
-                .map(|a| a.campaign(folder, &args))
+                .map(|a| campaign(a, folder, &args))
                 .collect();
             match (may_run(&args, &args.slots, &campaigns), refused) {
                 (Ok(()), None) => {}
@@ -316,7 +264,7 @@ mod tests {
         let campaigns: Vec<Campaign> = args
             .slots
             .iter()
-            .map(|a| a.campaign(dir.path(), &args))
+            .map(|a| campaign(a, dir.path(), &args))
             .collect();
         is_unused(dir.path(), &campaigns).unwrap();
         for path in ["j-4/default", TABLE] {

@@ -256,7 +256,7 @@ fn a_mirror_is_never_there_without_its_mark() {
                 while !root.exists() {
                     assert!(std::time::Instant::now() < limit, "{name} never came");
                 }
-                !root.join(MARK).exists()
+                !root.join(MIRROR).exists()
             };
             names.iter().filter(seen_unmarked).count()
         });
@@ -293,7 +293,7 @@ fn what_a_killed_maker_left_is_taken_over() {
     b.take(&file).unwrap();
     assert!(holds(&root).is_empty());
     exchange(&a, &b);
-    assert_eq!(holds(&root), [MARK, "sync.jsonl"]);
+    assert_eq!(holds(&root), [MIRROR, "sync.jsonl"]);
     assert_eq!(text(&b.out, "main"), "begin 1\n");
     assert_eq!(holds(&b.out), ["main"]);
     b.take(&file).unwrap();
@@ -303,7 +303,7 @@ fn what_a_killed_maker_left_is_taken_over() {
     fs::remove_file(root.join("sync.jsonl")).unwrap();
     b.take(&file).unwrap();
     exchange(&a, &b);
-    assert_eq!(holds(&root), [MARK, "sync.jsonl"]);
+    assert_eq!(holds(&root), [MIRROR, "sync.jsonl"]);
 }
 
 #[test]

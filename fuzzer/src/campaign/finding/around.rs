@@ -83,7 +83,7 @@ fn section(
     };
     for (line, (_, text)) in lines.iter().enumerate().take(to).skip(from) {
         put_marks(out, line);
-        let text = crate::ui::clip(text, WIDTH);
+        let text = crate::text::clip(text, WIDTH);
         let _ = writeln!(out, "{:>6} {text}", line + 1);
     }
     put_marks(out, to);

@@ -12,14 +12,14 @@ mod script;
 mod sheet;
 mod timeline;
 
+use crate::search::patterns::generalise;
 pub use environment::Environment;
-pub use patterns::{generalise, resolve};
 pub use sheet::{FINDING_JSON, FINDING_VERSION, Sheet, SheetError};
 pub use timeline::rows_of;
 
 use super::folder::{io, write_whole};
-use crate::fuzz::FuzzError;
-use crate::replay::report::fault_text;
+use crate::campaign::FuzzError;
+use crate::text::fault_text;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -270,6 +270,7 @@ pub fn headline(f: &Failure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::patterns::resolve;
     use crate::search::sim::Sim;
     use crate::search::{ChildFault, Drawing, Seed};
 
@@ -279,7 +280,7 @@ mod tests {
         let shape = sim.shape();
         let d = Drawing {
             shape: &shape,
-            faults: crate::fuzz::FaultSet::default(),
+            faults: crate::search::FaultSet::default(),
             how: warren_model::CutHow::Drop,
             style: warren_model::CrashStyle::Process,
             salt: 1,

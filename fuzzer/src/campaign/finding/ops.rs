@@ -149,7 +149,7 @@ fn answer(o: &OpInvoke, d: &OpDone) -> String {
 }
 
 fn short(text: &str) -> String {
-    crate::ui::clip(&text.replace(['\n', '\r'], " "), VALUE)
+    crate::text::clip(&text.replace(['\n', '\r'], " "), VALUE)
 }
 
 #[cfg(test)]

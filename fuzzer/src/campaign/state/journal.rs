@@ -5,8 +5,8 @@
 //! that is wrong is an error with its place.
 
 use super::{STATE_VERSION, hook, pack};
+use crate::campaign::FuzzError;
 use crate::campaign::folder::{io, write_synced};
-use crate::fuzz::FuzzError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};

@@ -1,8 +1,8 @@
 //! One Warren per instance folder: a lock on `lock` in it, held as long as the process lives, whatever ends it. Taken by the campaign
 //! before it reads or writes anything there.
 
+use crate::campaign::FuzzError;
 use crate::campaign::folder::io;
-use crate::fuzz::FuzzError;
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;

@@ -34,7 +34,7 @@ pub use identity::Identity;
 pub use lock::{LOCK, Lock};
 
 use super::folder::io;
-use crate::fuzz::FuzzError;
+use crate::campaign::FuzzError;
 use journal::Journal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -2,8 +2,7 @@
 //! does not belong there is put aside. Called once, at resume. Never removes a file of queue/, crashes/, hangs/ or findings/.
 
 use crate::campaign::folder::{OTHERWISE, UNCONFIRMED, io, is_temporary, write_whole};
-use crate::campaign::{EntryName, StoredRun};
-use crate::fuzz::FuzzError;
+use crate::campaign::{EntryName, FuzzError, StoredRun};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The options of `warren fuzz`, by far the most of any verb, and how their values are read.
 
 use super::SetupArgs;
-use crate::fuzz::{FaultSet, Slots, StrategyKind};
-use crate::search::Without;
+use crate::campaign::Slots;
+use crate::search::{FaultSet, StrategyKind, Without};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -110,7 +110,7 @@ fn host_port(text: &str) -> Result<String, String> {
 
 /// A name of an instance.
 fn instance_name(text: &str) -> Result<String, String> {
-    if crate::fuzz::is_instance_name(text) {
+    if crate::campaign::is_instance_name(text) {
         Ok(text.to_owned())
     } else {
         Err("write 1 to 32 letters, digits, `_` or `-`".into())

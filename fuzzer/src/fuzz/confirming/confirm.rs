@@ -7,8 +7,8 @@
 //! A failing run is first written down as owed (`owe`), then decided on step by step (`decide`), each step with its record in the
 //! journal: a campaign that is resumed goes on with the step that was cut off.
 
-use crate::campaign::KeptFinding;
 use crate::campaign::state::hook;
+use crate::campaign::{FuzzError, KeptFinding};
 use crate::fuzz::State;
 use crate::fuzz::confirming::minimise::{Wanted, minimise};
 use crate::fuzz::confirming::owed::{self, Seen, Which};
@@ -21,7 +21,6 @@ use crate::fuzz::confirming::stand::{
 use crate::fuzz::confirming::story::{keep_otherwise, write_unconfirmed};
 use crate::fuzz::confirming::tally::{Asked, Owed, REPLAYS, Replayed};
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::session::Session;
 use crate::known::KnownBug;
 use libafl::HasMetadata;

@@ -12,13 +12,13 @@
 use crate::campaign::finding::Sheet;
 use crate::campaign::folder::{DURABLE, shell_line};
 use crate::campaign::state::hook;
-use crate::campaign::{KeptFinding, RunRole, folder};
+use crate::campaign::{FuzzError, KeptFinding, RunRole, folder};
 use crate::fuzz::confirming::confirm::to_run_again;
 use crate::fuzz::confirming::tally::REPLAYS;
 use crate::fuzz::drive::Limits;
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
-use crate::fuzz::options::{EndReason, FuzzError};
+use crate::fuzz::options::EndReason;
 use crate::fuzz::session::{Session, ms};
 use crate::fuzz::stage::{execute, given_up, line};
 use crate::tmin::candidate::Candidate;

@@ -4,9 +4,9 @@
 //!
 //! zstd over JSON: history and observations have no compact form. The trace in it is postcard: its keys are no texts.
 
+use crate::campaign::FuzzError;
 use crate::campaign::folder::{io, write_synced};
 use crate::campaign::state::folder;
-use crate::fuzz::FuzzError;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

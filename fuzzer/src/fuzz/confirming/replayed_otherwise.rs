@@ -5,11 +5,11 @@
 //! A safety failure stands by its evidence, as in a test, and what else failed is kept as unconfirmed. It makes no replays: those would
 //! be replays of a replay, and its sequence in crashes/ can be replayed by hand.
 
+use crate::campaign::FuzzError;
 use crate::fuzz::State;
 use crate::fuzz::confirming::owed::{self, Seen, Which};
 use crate::fuzz::confirming::stand::stand;
 use crate::fuzz::confirming::story::write_unconfirmed;
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::session::Session;
 use libafl::state::HasExecutions;
 use warren_feedback::RunObserver;

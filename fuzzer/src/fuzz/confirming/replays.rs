@@ -3,7 +3,7 @@
 //! Called by confirmation, which says what follows. It decides nothing; what a replay shows beside is kept (`replayed_otherwise`). Each
 //! replay is in the journal when it ends, so that a campaign cut off in between makes those that are left.
 
-use crate::campaign::RunRole;
+use crate::campaign::{FuzzError, RunRole};
 use crate::fuzz::State;
 use crate::fuzz::confirming::confirm::{fell_often, to_run_again};
 use crate::fuzz::confirming::owed::Seen;
@@ -11,10 +11,9 @@ use crate::fuzz::confirming::replayed_otherwise;
 use crate::fuzz::confirming::tally::{Asked, REPLAYS, Replayed};
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::session::Session;
 use crate::fuzz::slots::under_way::{Started, ToStart};
-use crate::fuzz::stage::{given_up, line, open_by_load};
+use crate::fuzz::stage::{given_up, line};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use warren_executor::PrefixUse;
@@ -130,7 +129,7 @@ fn replayed<E: Cluster>(
     let less = record.not_injected.is_some() && seen.product.record.happened().is_some();
     let told_nothing = run.judgement().void.is_some() || record.set_up_failed() || less;
     // Else it tells of each failure whose question was answered.
-    let by_load: BTreeSet<&str> = open_by_load(run.judgement()).collect();
+    let by_load: BTreeSet<&str> = run.judgement().open_by_load().collect();
     let answered = |f: &Failure| !by_load.contains(f.checker.as_str());
     let tells = |s: &str| !told_nothing && seen.failure_of(s).is_none_or(answered);
     if let Some(owed) = session.owed.as_mut() {

@@ -2,13 +2,13 @@
 //! of one that stood before it was replayed. Called by `confirm` and `replayed_otherwise`, which decide that it stands.
 
 use crate::campaign::state::hook;
-use crate::campaign::{EntryName, KeptFinding, folder, names};
+use crate::campaign::{EntryName, FuzzError, KeptFinding, folder, names};
 use crate::fuzz::State;
 use crate::fuzz::confirming::confirm::to_run_again;
 use crate::fuzz::confirming::owed::Seen;
 use crate::fuzz::confirming::story::write_story;
 use crate::fuzz::confirming::tally::{Asked, NEEDED, Replayed};
-use crate::fuzz::options::{EndReason, FuzzError};
+use crate::fuzz::options::EndReason;
 use crate::fuzz::session::Session;
 use libafl::HasMetadata;
 use std::path::PathBuf;

@@ -3,9 +3,8 @@
 
 use crate::campaign::finding::{FINDING_JSON, Sheet, replayed};
 use crate::campaign::folder::OTHERWISE;
-use crate::campaign::{FindingText, KeptFinding, write_finding};
+use crate::campaign::{FindingText, FuzzError, KeptFinding, write_finding};
 use crate::fuzz::confirming::owed::Seen;
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::session::Session;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,13 @@
 //! The clock and the plain counts of a campaign: saved with its state, shown in fuzzer_stats. Filled by session and stage; they know
 //! nothing of files.
 
-use crate::fuzz::figures::snapshot::InjectedRates;
+use crate::campaign::{InjectedRates, Spared};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use warren_model::{Fault, Judgement, PhaseTimes, RunProduct, RunRecord, Verdict};
+use warren_model::{Fault, Judgement, PhaseTimes, RunRecord, Verdict};
 
 /// Fuzzing time of the campaign, over all processes that worked on it; shared by session and store.
 #[derive(Clone, Debug, Default)]
@@ -65,27 +65,6 @@ impl Clock {
     pub fn started_all(&self) -> Option<Instant> {
         let began = self.0.began.get()?;
         Some(began.checked_sub(self.0.before.get()).unwrap_or(began))
-    }
-}
-
-/// What tested sequences did not have to do themselves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spared {
-    /// So many began from a prefix snapshot, and the wall time of what came before it, ms. What making the prefixes took is not taken off.
-    pub from_prefix: u64,
-    pub prefix_ms: u64,
-    /// Starts of nodes that went on from a parked JVM.
-    pub unparked: u64,
-}
-
-impl Spared {
-    /// A sequence was tested by this run.
-    pub fn by(&mut self, product: &RunProduct) {
-        if let Some(prefix) = product.from_prefix {
-            self.from_prefix += 1;
-            self.prefix_ms += prefix.spared_ms;
-        }
-        self.unparked += u64::from(product.unparked);
     }
 }
 

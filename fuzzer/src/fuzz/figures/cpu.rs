@@ -5,8 +5,7 @@
 //! with the line after its slot is gone. Set-up before the first learning run is not in it.
 
 use crate::campaign::folder::io;
-use crate::campaign::{RunRole, StoredLine};
-use crate::fuzz::options::FuzzError;
+use crate::campaign::{FuzzError, RunRole, StoredLine};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::io::ErrorKind;

@@ -2,8 +2,8 @@
 //! two wishes that go the other way: pause, and give up the run that is going on.
 
 use crate::campaign::KeptFinding;
-use crate::fuzz::figures::counts::Spared;
-use serde::{Deserialize, Serialize};
+use crate::campaign::{InjectedRates, Spared};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,21 +52,6 @@ pub struct CurrentRun {
     /// Since the run began; the screen counts on from here.
     #[serde(skip)]
     pub since: Option<Instant>,
-}
-
-/// How often sequences were injected in full at the first try; drift and late counted in and also apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InjectedRates {
-    pub one_fault_asked: u64,
-    pub one_fault_full: u64,
-    pub longer_asked: u64,
-    pub longer_full: u64,
-    /// Runs injected in full with a smaller n accepted.
-    pub drift: u64,
-    /// Runs injected in full with a thread that was held for too long.
-    pub late: u64,
-    /// Sequences given up after three tries.
-    pub uninjectable: u64,
 }
 
 /// One line of the list of finds.

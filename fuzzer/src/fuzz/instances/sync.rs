@@ -3,13 +3,14 @@
 //! what another instance saw is believed, because the same target, version and agent saw it. docs/decisions/0007-instances.md
 //! has the reasons; `campaign/sync_file` has the format, `take_over` what happens when nothing is left.
 
-use crate::campaign::Folder;
 use crate::campaign::folder::{io, write_whole};
+use crate::campaign::is_instance_name;
 use crate::campaign::state::Identity;
 use crate::campaign::sync_file::{self, Begin, KeptThere, Line, Place, Told};
+use crate::campaign::{Folder, FuzzError, InstanceKind};
 use crate::fuzz::State;
 use crate::fuzz::confirming::stand::is_open;
-use crate::fuzz::options::{COUNTED, FuzzError, FuzzOptions, InstanceKind};
+use crate::fuzz::options::{COUNTED, FuzzOptions};
 use crate::fuzz::resume::saved::{Job, News, learn_slots};
 use crate::fuzz::session::Session;
 use crate::search::queue::Change;
@@ -144,14 +145,6 @@ fn common(identity: &Identity) -> Identity {
 #[must_use]
 pub fn common_identity(options: &FuzzOptions) -> Identity {
     common(&crate::fuzz::identity(options))
-}
-
-/// Whether an instance may be called so: it names a folder on every machine, and is a part of file names. rsync's own folders are
-/// hidden, and so none.
-#[must_use]
-pub fn is_instance_name(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    (1..=32).contains(&text.len()) && text.chars().all(plain) && !text.starts_with('-')
 }
 
 /// Folders beside an instance's own, by name.

@@ -2,12 +2,11 @@
 //! end as exhausted. Runs nothing, and changes nothing of another instance.
 
 use crate::campaign::sync_file::KeptThere;
-use crate::campaign::{EntryName, StoredRun, names};
+use crate::campaign::{EntryName, FuzzError, StoredRun, names};
 use crate::fuzz::State;
 use crate::fuzz::drive::Drive;
 use crate::fuzz::instances::sync::Taken;
 use crate::fuzz::kept::{add_seed, drawing, park, shape, test_stacks};
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::session::Session;
 use crate::search::Queue;
 use libafl::HasMetadata;

@@ -1,7 +1,7 @@
 //! Learning: fault-free runs before the first fuzzed one. They teach the judge what is ordinary, the map's noise and size, the
 //! limits of a run; one of them becomes the root of the search. Printed apart from fuzzing, counted only in execs_done.
 
-use crate::campaign::RunRole;
+use crate::campaign::{FuzzError, RunRole};
 use crate::fuzz::State;
 use crate::fuzz::confirming::owed::Seen;
 use crate::fuzz::confirming::story::write_unconfirmed;
@@ -10,7 +10,6 @@ use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::learning::learnt::Learnt;
 use crate::fuzz::learning::starts::{Found, root, snapshots, take_in};
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::session::Session;
 use crate::fuzz::stage::{execute, line, set_options};
 use libafl::HasMetadata;

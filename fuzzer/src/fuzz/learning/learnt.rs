@@ -2,20 +2,10 @@
 //! on the way. A part of the saved state (resume/saved.rs); filled by learning, starts and side_by_side, read by all that draw from a root.
 //! It runs nothing.
 
+use crate::campaign::{LearntRoot, least_stable};
 use crate::fuzz::slots::side_by_side::Rehearsed;
 use serde::{Deserialize, Serialize};
-use warren_feedback::coverage::Baseline;
 use warren_model::{StackId, StartState};
-
-/// The root of one start state: the fault-free run from it that children come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LearntRoot {
-    pub start: StartState,
-    /// Its number among the kept runs.
-    pub run: u64,
-    /// What the learning runs from this start cover, and how far they agree.
-    pub baseline: Baseline,
-}
 
 /// What learning leaves behind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -70,17 +60,10 @@ impl Learnt {
     }
 }
 
-/// The baseline of the start state whose fault-free runs agree least.
-#[must_use]
-pub fn least_stable(roots: &[LearntRoot]) -> Baseline {
-    let all = roots.iter().map(|r| r.baseline);
-    all.min_by(|a, b| a.stability().total_cmp(&b.stability()))
-        .unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warren_feedback::coverage::Baseline;
 
     #[test]
     fn a_late_root_is_known_by_its_start_and_the_least_stable_start_tells_the_stability() {

@@ -3,12 +3,12 @@
 //!
 //! Called by learning. It draws nothing and decides on no share: that is the scheduler's.
 
+use crate::campaign::FuzzError;
+use crate::campaign::LearntRoot;
 use crate::fuzz::State;
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::learning::learn::{MAY_FAIL, learning_run, unusable, words};
-use crate::fuzz::learning::learnt::LearntRoot;
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::session::Session;
 use crate::fuzz::stage::{add_seed, drawing, info_of, set_options, shape, take_entry, test_stacks};
 use crate::search::Bounds;

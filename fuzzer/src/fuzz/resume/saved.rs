@@ -4,7 +4,7 @@
 
 use crate::campaign::folder::{append, io, write_whole};
 use crate::campaign::state::{Identity, Lock, Opened, STATE_VERSION, Store, hook, tidy};
-use crate::campaign::{Folder, KeptFinding, RunRole, state, sync_file};
+use crate::campaign::{Folder, FuzzError, KeptFinding, RunRole, state, sync_file};
 use crate::fuzz::State;
 use crate::fuzz::confirming::tally::Owed;
 use crate::fuzz::figures::untaught::{Shown, Untaught};
@@ -12,7 +12,7 @@ use crate::fuzz::import::Seeds;
 use crate::fuzz::instances::sync::{Other, Taken};
 use crate::fuzz::learning::learnt::Learnt;
 use crate::fuzz::learning::starts_asked::Starts;
-use crate::fuzz::options::{FuzzError, FuzzOptions};
+use crate::fuzz::options::FuzzOptions;
 use crate::fuzz::session::{Counts, Session};
 use crate::search::queue::Change;
 use crate::search::{Origin, Pick, Queue, Swarm, Warren, XoRand};

@@ -4,14 +4,13 @@
 //! machine, and the limits of a run at this `-j`. It refuses to call a number good by its speed: a cluster that loses its leader
 //! without a fault makes findings of the machine, not of the target.
 
-use crate::campaign::RunRole;
 use crate::campaign::state::hook;
+use crate::campaign::{FuzzError, MAX_SLOTS, RunRole, Slots};
 use crate::fuzz::drive::{Drive, Limits};
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::learning::learn::unusable;
 use crate::fuzz::learning::starts::take_in;
-use crate::fuzz::options::{FuzzError, MAX_SLOTS, Slots};
 use crate::fuzz::session::Session;
 use crate::fuzz::slots::waiting;
 use crate::fuzz::stage::{line, set_options};

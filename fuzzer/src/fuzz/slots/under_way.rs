@@ -4,13 +4,12 @@
 //! Called by the stage for each sequence and by the loop where something must have the machine for itself. It picks nothing, and
 //! judges nothing. At `-j 1` each sequence is looked at before the next one is picked.
 
-use crate::campaign::RunRole;
 use crate::campaign::state::hook;
+use crate::campaign::{FuzzError, RunRole};
 use crate::fuzz::State;
 use crate::fuzz::drive::Drive;
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::resume::saved::Job;
 use crate::fuzz::session::Session;
 use crate::fuzz::stage::{FuzzStage, pass_over, set_options};

@@ -3,13 +3,12 @@
 //! Called by `side_by_side` once in a campaign. Its runs are learning runs that teach nothing ordinary: their faults are no part of a fault-free
 //! life. It refuses to settle anything: whether clusters bear each other is asked there.
 
-use crate::campaign::StoredRun;
+use crate::campaign::{FuzzError, StoredRun};
 use crate::fuzz::drive::Drive;
 use crate::fuzz::figures::snapshot::CurrentRun;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::kept::{drawing, shape};
 use crate::fuzz::learning::learn::{learning_run, unusable};
-use crate::fuzz::options::FuzzError;
 use crate::fuzz::session::Session;
 use crate::search::children::CutForm;
 use crate::search::{Drawing, XoRand};

@@ -1,6 +1,7 @@
 //! The baselines of the paper's evaluation on the made-up cluster: order, what is kept, times.
 
 use super::*;
+use crate::search::StrategyKind;
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::At;
 

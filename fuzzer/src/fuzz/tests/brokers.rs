@@ -4,6 +4,7 @@
 use super::sync::{Asked, again, asked, noting, tiny, tiny_sim, told};
 use super::*;
 use crate::broker;
+use crate::campaign::FuzzError;
 use crate::fuzz::common_identity;
 use std::fs;
 use std::net::SocketAddr;
@@ -160,7 +161,7 @@ fn two_brokers_on_loopback_import_on_both_sides() {
     // A mirror is nobody's folder to fuzz in.
     let (e, judge) = executor(tiny_sim(), nothing());
     match campaign(tiny(&left, "b"), e, &judge) {
-        Err(FuzzError::HoldsCampaign { marker, .. }) => assert_eq!(marker, broker::MARK),
+        Err(FuzzError::HoldsCampaign { marker, .. }) => assert_eq!(marker, crate::campaign::MIRROR),
         other => panic!("{other:?}"),
     }
 }

@@ -5,6 +5,7 @@ use crate::campaign::StoredRun;
 use crate::cli::args::CminArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cmin;
+use crate::search::StrategyKind;
 use crate::search::symmetry;
 use crate::seeds::read_seeds;
 use std::collections::BTreeSet;

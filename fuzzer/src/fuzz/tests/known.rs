@@ -1,7 +1,9 @@
 //! Known bugs on the made-up cluster: saved once, counted, no news; and what only looks like one is a finding beside it.
 
 use super::*;
+use crate::campaign::InstanceKind;
 use crate::known::KnownBugs;
+use crate::search::StrategyKind;
 
 /// A campaign in which the planted bug's signature is known, if a node's log has the line.
 fn knowing(dir: &Path, known: KnownBugs, runs: u64, tweak: Tweak) -> (FuzzEnd, Vec<String>) {

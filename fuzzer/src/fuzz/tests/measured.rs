@@ -1,6 +1,7 @@
 //! What a comparison reads of a campaign: CPU time as a budget over all starts, tests and coverage in runs.jsonl.
 
 use super::*;
+use crate::search::StrategyKind;
 use std::time::Instant;
 
 /// Each run takes some CPU time of this process.

@@ -3,6 +3,7 @@
 use super::resume::{become_the_same, cut_everywhere, resumed, sim, small};
 use super::seeds::{failing, seed};
 use super::*;
+use crate::search::StrategyKind;
 use std::fs;
 
 #[test]

@@ -6,6 +6,7 @@ use super::*;
 use crate::campaign::finding::Sheet;
 use crate::campaign::state::hook::testing::looking;
 use crate::known::KnownBugs;
+use crate::search::StrategyKind;
 use std::collections::BTreeSet;
 
 /// The third fuzzed run and the three after its replays lose data on one node; the last two of them leave that node silent, too.
@@ -359,7 +360,7 @@ fn a_fall_is_counted_once_for_a_run_that_is_taken_up_again() {
         resume: true,
         ..options(dir.path(), StrategyKind::CrashFuzz, 9, 6)
     };
-    let folder = crate::campaign::Folder::of(&o, 9);
+    let folder = o.folder(9);
     fuzz(quiet(), o, nothing());
     let (_, whole) = crate::fuzz::resume::saved::read_back(&folder, |_| {}).unwrap();
     let fell: Vec<u32> = whole.now.bugs.bugs.values().map(|b| b.fell).collect();

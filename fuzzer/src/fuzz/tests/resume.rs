@@ -4,6 +4,8 @@
 use super::seeds::{crash, failing, seed};
 use super::*;
 use crate::campaign::state::hook::testing::looking;
+use crate::campaign::{FuzzError, Slots};
+use crate::search::StrategyKind;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;

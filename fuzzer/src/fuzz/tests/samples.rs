@@ -4,10 +4,10 @@
 
 use super::resume::{copy, moody, resumed, seen, sim, small};
 use super::*;
-use crate::campaign::Folder;
 use crate::campaign::run_file::{StoredRun, parked};
 use crate::campaign::state::{STATE_VERSION, hook::testing::looking};
 use crate::fuzz::{confirming::owed, resume::saved::read_back};
+use crate::search::StrategyKind;
 use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ fn stored_campaigns_go_on_or_are_refused() {
             assert_eq!(stat(&root, "sequences_tested"), RUNS.to_string());
             continue;
         }
-        let folder = Folder::of(&ask, 3);
+        let folder = ask.folder(3);
         let direct = read_back(&folder, |_| {}).unwrap_err().to_string();
         let both = format!("version {version}, this program reads {STATE_VERSION}");
         assert!(direct.contains(&both), "{name}: {direct}");
@@ -106,7 +106,7 @@ fn stored_campaigns_go_on_or_are_refused() {
 fn all_of_it_is_read(sample: &Path) {
     let scratch = tempfile::tempdir().unwrap();
     copy(sample, scratch.path());
-    let folder = Folder::of(&resumed(scratch.path(), StrategyKind::CrashFuzz, RUNS), 3);
+    let folder = resumed(scratch.path(), StrategyKind::CrashFuzz, RUNS).folder(3);
     let root = folder.root();
     let (store, whole) = read_back(&folder, |_| {}).unwrap();
     assert!(

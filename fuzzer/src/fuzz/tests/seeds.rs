@@ -1,6 +1,7 @@
 //! Seeds on the made-up cluster: in which order they run, what is kept under which name, what becomes of those that do not match.
 
 use super::*;
+use crate::search::StrategyKind;
 use crate::seeds::SeedFile;
 use warren_model::{At, CrashStyle, Fault, Kind, Pattern, Phase, Who};
 

@@ -1,8 +1,9 @@
 //! Slots side by side on the made-up cluster: one search, whatever `-j` is.
 
 use super::*;
-use crate::campaign::Folder;
+use crate::campaign::Slots;
 use crate::fuzz::resume::saved::read_back;
+use crate::search::StrategyKind;
 use std::collections::HashSet;
 use warren_model::{HistoryEvent, NotInjected};
 
@@ -238,7 +239,7 @@ fn auto_takes_fewer_where_fault_free_runs_are_disturbed() {
         assert_eq!(end.sequences, 8);
         let slots = stat(&end.folder, "side_by_side");
         let cores = std::thread::available_parallelism().unwrap().get();
-        let most = (3 * cores).min(options::MAX_SLOTS);
+        let most = (3 * cores).min(crate::campaign::MAX_SLOTS);
         assert_eq!(slots, if disturbed { 1 } else { most }.to_string());
         // The first disturbed run decides a level: what is in the other slots then ends, and no more.
         let all = lines(&end.folder);
@@ -324,8 +325,7 @@ fn what_a_run_showed_that_nobody_looked_at_before_the_end_is_kept() {
         );
         assert!(stories[0].contains("digest"), "{stories:?}");
         // Both are begun again.
-        let (_, whole) =
-            read_back(&Folder::of(&with(dir.path(), Slots::Auto, 0), 5), |_| {}).unwrap();
+        let (_, whole) = read_back(&with(dir.path(), Slots::Auto, 0).folder(5), |_| {}).unwrap();
         assert_eq!(whole.now.under_way.len(), 2, "{reason:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::campaign::StoredRun;
+use crate::search::StrategyKind;
 use warren_model::{Fallbacks, Observation, StartState};
 
 fn starting(out: &Path, snapshots: u8, cold_share: f64, runs: u64) -> FuzzOptions {

@@ -6,8 +6,10 @@ use super::seeds::{failing, seed};
 use super::*;
 use crate::campaign::state::hook::testing::looking;
 use crate::campaign::sync_file::{self, Line, Place};
+use crate::campaign::{FuzzError, InstanceKind};
 use crate::fuzz::instances::sync::weight;
 use crate::fuzz::resume::saved::{Whole, read_back};
+use crate::search::StrategyKind;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
@@ -83,9 +85,7 @@ fn state(o: &FuzzOptions) -> Whole {
         out: dir.path().to_owned(),
         ..o.clone()
     };
-    read_back(&crate::campaign::Folder::of(&o, 0), |_| ())
-        .unwrap()
-        .1
+    read_back(&o.folder(0), |_| ()).unwrap().1
 }
 
 /// All hashes that an instance's file tells.

@@ -3,6 +3,7 @@
 use super::resume::{become_the_same, cut_everywhere, resumed, small};
 use super::*;
 use crate::campaign::finding::Sheet;
+use crate::search::StrategyKind;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use warren_model::NotInjected;

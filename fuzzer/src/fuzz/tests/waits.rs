@@ -2,6 +2,8 @@
 
 use super::resume::moody;
 use super::*;
+use crate::campaign::Slots;
+use crate::search::StrategyKind;
 use std::collections::BTreeMap;
 
 #[test]

@@ -3,6 +3,8 @@
 
 use super::resume::{moody, resumed, sim, small};
 use super::*;
+use crate::campaign::InstanceKind;
+use crate::search::{FaultSet, StrategyKind};
 use crate::search::{Parts, Swarm, Without};
 use std::collections::BTreeMap;
 use warren_model::CutHow;

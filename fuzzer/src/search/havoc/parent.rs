@@ -5,7 +5,7 @@ use super::super::children::{Drawing, Points, Seed};
 use super::super::peers;
 use super::one_of;
 use super::step::{Step, behind};
-use crate::campaign::finding::patterns::{self, generalise};
+use crate::search::patterns::{self, generalise};
 use libafl_bolts::rands::Rand;
 use warren_model::{
     At, ClusterState, Exit, Fault, Member, NodeName, Pattern, Phase, StartState, TraceEvent,

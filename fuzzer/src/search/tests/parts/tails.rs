@@ -187,11 +187,7 @@ fn a_tail_brings_back_only_who_has_ended() {
         let At::Pattern(p) = &s.faults[0].at else {
             panic!()
         };
-        let met = crate::campaign::finding::patterns::resolve(
-            p,
-            Interval::new(Phase::Test, 0).0,
-            &root.trace,
-        );
+        let met = crate::search::patterns::resolve(p, Interval::new(Phase::Test, 0).0, &root.trace);
         // Met at the earliest by a node of the role of the one it was drawn at: the n-th of another comes little earlier.
         assert!(root.trace.events[met.unwrap()].t_ns + 100 > t_ns);
         drawn += 1;
