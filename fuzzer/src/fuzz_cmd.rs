@@ -7,7 +7,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::parent::dies_with_parent;
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{self, EndReason, FuzzEnd, FuzzOptions, Limits, Starts};
+use crate::fuzz::{self, EndReason, FuzzEnd, FuzzOptions, Limits, Starts, Tested};
 use crate::known::KnownBugs;
 use crate::search::{Favour, Parts, StrategyKind, shapes};
 use crate::seeds::{check_seeds, read_seeds};
@@ -41,6 +41,9 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     let (mut options, target) = asked(args)?;
     let root = options.out.join(&options.instance);
     options.resume = resumes(args.input.as_deref(), autoresume(), state::exists(&root));
+    if options.resume {
+        on_jdk_there(&mut options, &target, args);
+    }
     let begins = fuzz::check_main(&options).and_then(|()| match options.resume {
         true => fuzz::check_resume(&options),
         false => Folder::check(&options.out, &options.instance),
@@ -66,6 +69,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
         &session.exe,
         &options.reproduce_flags,
     );
+    options.tested.jdk = Some(session.prepared.jdk().full_version.clone());
     let mut runner = session.runner(options.max_faults)?;
     if options.starts.snapshots > 0 {
         session.use_snapshots(&mut runner)?;
@@ -114,19 +118,28 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// Whatever else keeps it from beginning: options, the target and its files, the disk. It says nothing of what was saved.
 pub fn differs_from_folder(args: &FuzzArgs) -> Result<Option<String>, CliError> {
-    match fuzz::differences(&asked(args)?.0) {
+    let (mut options, target) = asked(args)?;
+    on_jdk_there(&mut options, &target, args);
+    match fuzz::differences(&options) {
         Ok(differences) => Ok((!differences.is_empty()).then(|| differences.join("; "))),
         Err(e @ FuzzError::Format { .. }) => Ok(Some(e.to_string())),
         Err(e) => Err(WAY_OUT.of(e)),
     }
 }
 
-/// What a command line asks for, with all that makes a campaign this one: known before set-up, and enough to say whether one may be resumed.
+/// Notes the JDK before set-up, which may take a minute, so that a campaign of another one is refused at once.
+fn on_jdk_there(options: &mut FuzzOptions, target: &Target, args: &FuzzArgs) {
+    let tested = std::mem::take(&mut options.tested);
+    options.tested = tested.with_jdk_there(target, args.setup.java.as_deref());
+}
+
+/// What a command line asks for, with all that makes a campaign this one but its JDK: known before set-up, and enough to say whether one may be resumed.
 fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
     let mut options = options(args);
     check_flags(args).map_err(CliError::usage)?;
     let target = session::load(&args.target, &args.setup)?;
     identify(&mut options, &target);
+    options.tested = Tested::of(&target).map_err(CliError::usage)?;
     let counted = if args.coverage_report { "yes" } else { "no" };
     options
         .identity

@@ -156,6 +156,31 @@ fn what_cannot_be_compared_is_refused_before_anything_is_made() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
+/// A table of before it was noted, as the sample, says nothing of it.
+#[test]
+fn a_comparison_of_other_files_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, text) = stored(&dir, 1);
+    let path = folder.join("table.jsonl");
+    let begin = || {
+        let mut args = vec!["compare", "canary", "--strategies", "crashfuzz"];
+        args.extend(["--runs", "7", "-o", text.as_str()]);
+        let (code, _, err) = warren(&args);
+        assert_eq!(code, Some(2), "{err}");
+        contains(&err, &["budget: was 6 runs, asked 7 runs"]);
+        err
+    };
+    let noted = "target content: was ";
+    let err = begin();
+    assert!(!err.contains(noted) && !err.contains("JDK"), "{err}");
+    let old = std::fs::read_to_string(&path).unwrap();
+    let head = "\"comparison\":[";
+    let new = old.replacen(head, &format!("{head}[\"target content\",\"0\"],"), 1);
+    std::fs::write(&path, &new).unwrap();
+    contains(&begin(), &["target content: was 0, asked "]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), new);
+}
+
 /// Another version says both numbers; what is no table says where.
 #[test]
 fn a_table_that_cannot_be_read_is_refused() {

@@ -4,6 +4,7 @@
 //! nothing; the target's name means nothing to any code.
 
 mod chain;
+mod content;
 mod dict;
 mod expand;
 mod find;

@@ -26,6 +26,7 @@ use crate::cli::args::CompareArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::session::{self, setup_flags};
 use crate::cli::signals::Interrupt;
+use crate::fuzz::Tested;
 use crate::fuzz_cmd;
 use arms::Arm;
 use bugs::Bugs;
@@ -82,7 +83,9 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         None => None,
     };
     let budget = budget(args, until);
+    let tested = tested(&args.target, &options)?;
     let mut identity = comparison(args, &target, &budget, &options);
+    tested.put_into(&mut identity);
     if let Some(bug) = until {
         identity.put("entry of the bug", format!("{:016x}", bugs.sum(bug)));
     }
@@ -116,6 +119,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         until,
         budget: &budget.0,
         options: &options,
+        tested: &tested,
         program: &program,
         interrupt: &interrupt,
     };
@@ -164,6 +168,8 @@ struct Work<'a> {
     until: Option<&'a str>,
     budget: &'a [String],
     options: &'a [String],
+    /// As it was when this process began.
+    tested: &'a Tested,
     program: &'a Program,
     interrupt: &'a Interrupt,
 }
@@ -188,6 +194,19 @@ impl Work<'_> {
         )
     }
 
+    /// A campaign reads the target's files anew.
+    fn tests_the_same(&self) -> Result<(), CliError> {
+        let now = tested(&self.args.target, self.options)?;
+        let differences = self.tested.differences(&now);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(CliError::setup(format!(
+            "what is tested was changed in the middle: campaigns would be of two targets:\n  {}\n  put it back and run the same command again to go on, or choose another folder with -o",
+            differences.join("\n  ")
+        )))
+    }
+
     /// Runs one campaign to its end and adds its row; false: it was interrupted.
     fn add(
         &self,
@@ -200,6 +219,7 @@ impl Work<'_> {
             text: e.text + "; run the same command again to go on with the new one",
             ..e
         })?;
+        self.tests_the_same()?;
         let campaign = self.campaign(arm, repeat);
         let row = || {
             let builds = match campaign.builds() {
@@ -437,6 +457,16 @@ fn comparison(
     identity.put(COVERAGE, "of all tests, failing ones too");
     identity.put("failures of liveness", "from the test that found them");
     identity
+}
+
+/// What campaigns with these options test, as their own start will find it: a dictionary or a JDK may stand behind `--`, too.
+fn tested(target: &str, options: &[String]) -> Result<Tested, CliError> {
+    let mut words = vec!["fuzz".to_owned(), target.to_owned()];
+    words.extend(options.iter().cloned());
+    let setup = campaign::parsed(&words).map_err(CliError::usage)?.setup;
+    let target = session::load(target, &setup)?;
+    let tested = Tested::of(&target).map_err(CliError::usage)?;
+    Ok(tested.with_jdk_there(&target, setup.java.as_deref()))
 }
 
 /// The file asked for, else the target's own, else none.

@@ -5,6 +5,7 @@
 use crate::campaign::folder::{append, io};
 use crate::campaign::state::Identity;
 use crate::campaign::{FailedCheck, FuzzError};
+use crate::fuzz::differences_told;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -26,7 +27,7 @@ pub const TABLE_VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Head {
     pub version: u32,
-    /// What makes this comparison this one: target, versions, budget, seed, options.
+    /// What makes this comparison this one: target, versions, budget, seed, options; what is tested, unless an earlier Warren began it.
     pub comparison: Identity,
 }
 
@@ -212,7 +213,7 @@ impl Table {
     /// # Errors
     /// It is another one, with each difference.
     pub fn fits(&self, path: &Path, asked: &Head) -> Result<(), FuzzError> {
-        let differences = self.head.comparison.differences(&asked.comparison);
+        let differences = differences_told(&self.head.comparison, &asked.comparison);
         if differences.is_empty() {
             return Ok(());
         }
@@ -300,6 +301,45 @@ mod tests {
         assert!(e.contains("target: was canary, asked zookeeper"), "{e}");
         assert!(!e.contains("budget"), "{e}");
         assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn another_content_is_refused_and_one_that_is_not_told_is_not() {
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+        let with = |tested: &[(&str, &str)]| {
+            let mut head = head("canary");
+            for (name, value) in tested {
+                head.comparison.put(name, value);
+            }
+            head
+        };
+        let (content, jdk) = ("target content", "JDK");
+        let asked = with(&[(content, "bb"), (jdk, "21")]);
+        let cases: [Case; 5] = [
+            (&[], &[]),
+            (&[(content, "bb"), (jdk, "21")], &[]),
+            (
+                &[(content, "aa"), (jdk, "21")],
+                &["target content: was aa, asked bb"],
+            ),
+            (&[(content, "bb"), (jdk, "17")], &["JDK: was 17, asked 21"]),
+            // None was there when it began.
+            (&[(content, "aa")], &["target content: was aa, asked bb"]),
+        ];
+        for (was, refused) in cases {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("table.jsonl");
+            let begun = Table::open(&path, with(was)).unwrap();
+            match Table::open(&path, asked.clone()) {
+                Ok(again) => assert!(refused.is_empty() && again.head == begun.head, "{was:?}"),
+                Err(e) => {
+                    let text = e.to_string();
+                    assert!(text.contains("left as it is"), "{text}");
+                    assert_eq!(text.matches("was ").count(), refused.len(), "{text}");
+                    assert!(refused.iter().all(|part| text.contains(part)), "{text}");
+                }
+            }
+        }
     }
 
     #[test]

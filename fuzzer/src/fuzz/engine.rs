@@ -14,7 +14,7 @@ use crate::fuzz::confirming::minimise::take_up;
 use crate::fuzz::figures::cpu::spent_before;
 use crate::fuzz::instances::sync::{check_main, mark_main};
 use crate::fuzz::learning::learn::learn;
-use crate::fuzz::resume::saved::{Whole, check_resume, identity, read_back};
+use crate::fuzz::resume::saved::{Whole, check_resume, kept_identity, read_back};
 use crate::fuzz::slots::side_by_side;
 use crate::search::{NextRun, Queue, SearchScheduler, Shares, Swarm, Warren, XoRand};
 use libafl::corpus::{Corpus, InMemoryCorpus};
@@ -115,7 +115,8 @@ where
             let o = &session.options;
             session.swarm = (o.parts().swarm).then(|| Swarm::draw(seed, o.faults, o.max_faults));
             let whole = session.whole(&state)?;
-            session.store = Some(Store::create(&root, identity(&session.options), &whole)?);
+            let identity = kept_identity(&session.options);
+            session.store = Some(Store::create(&root, identity, &whole)?);
         }
     }
     if let Some(swarm) = &session.swarm {

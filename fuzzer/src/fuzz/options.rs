@@ -1,7 +1,7 @@
 //! What `warren fuzz` asks for, and how a campaign ends. Plain values; filled by the CLI. What can go wrong is in `campaign/error.rs`.
 
 use crate::campaign::{Environment, Folder, InstanceKind, Slots};
-use crate::fuzz::{Limits, SharedSnapshot, Starts};
+use crate::fuzz::{Limits, SharedSnapshot, Starts, Tested};
 use crate::known::KnownBugs;
 use crate::search::{FaultSet, Favour, Parts, StrategyKind, Without};
 use crate::seeds::SeedFile;
@@ -80,6 +80,8 @@ pub struct FuzzOptions {
     pub resume: bool,
     /// What else makes a campaign this one and not another: name and value (target version, agent, ...).
     pub identity: Vec<(String, String)>,
+    /// What it tests, as far as that is known: noted in its state, and no word for the other instances.
+    pub tested: Tested,
     /// First Ctrl-C sets it; honoured within a second.
     pub stop: Arc<AtomicBool>,
     /// Bugs that have a number upstream: counted, not reported as new.
@@ -214,6 +216,7 @@ impl FuzzOptions {
             environment: Environment::default(),
             resume: false,
             identity: Vec::new(),
+            tested: Tested::default(),
             stop: Arc::default(),
             known: KnownBugs::default(),
             snapshot: SharedSnapshot::default(),

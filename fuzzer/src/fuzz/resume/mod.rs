@@ -4,3 +4,4 @@
 
 pub(in crate::fuzz) mod finds;
 pub(in crate::fuzz) mod saved;
+pub(in crate::fuzz) mod tested;

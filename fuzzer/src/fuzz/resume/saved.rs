@@ -13,6 +13,7 @@ use crate::fuzz::instances::sync::{Other, Taken};
 use crate::fuzz::learning::learnt::Learnt;
 use crate::fuzz::learning::starts_asked::Starts;
 use crate::fuzz::options::FuzzOptions;
+use crate::fuzz::resume::tested::differences_told;
 use crate::fuzz::session::{Counts, Session};
 use crate::search::queue::Change;
 use crate::search::{Origin, Pick, Queue, Swarm, Warren, XoRand};
@@ -269,6 +270,14 @@ pub fn identity(options: &FuzzOptions) -> Identity {
     identity
 }
 
+/// The same as the state keeps it: with what is tested. Other instances are told [`identity`] alone, for each machine has its own JDK.
+#[must_use]
+pub fn kept_identity(options: &FuzzOptions) -> Identity {
+    let mut identity = identity(options);
+    options.tested.without_rules().put_into(&mut identity);
+    identity
+}
+
 /// Whether the campaign of an instance's folder may go on with these options; before anything is set up.
 ///
 /// # Errors
@@ -301,7 +310,7 @@ pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
 /// I/O; no state; damage, with the place.
 pub fn differences(options: &FuzzOptions) -> Result<Vec<String>, FuzzError> {
     let was = state::identity(&options.out.join(&options.instance))?;
-    Ok(was.differences(&identity(options)))
+    Ok(differences_told(&was, &kept_identity(options)))
 }
 
 /// Reads the state of a campaign, brings its files in line with it, and makes again what a kill cut off.

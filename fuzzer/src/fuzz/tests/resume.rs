@@ -478,6 +478,11 @@ fn another_campaign_is_refused_with_every_difference() {
     };
     let first = FuzzOptions {
         identity: with("3.6.3", "aa", "no"),
+        tested: Tested {
+            content: Some("cc".into()),
+            jdk: Some("17".into()),
+            ..Tested::default()
+        },
         ..small(dir.path(), StrategyKind::CrashFuzz, 5)
     };
     fuzz(sim(), first.clone(), moody());
@@ -525,6 +530,14 @@ fn another_campaign_is_refused_with_every_difference() {
             other(|o| o.identity[2].1 = "yes".into()),
             "--paper: was no, asked yes",
         ),
+        (
+            other(|o| o.tested.content = Some("dd".into())),
+            "target content: was cc, asked dd",
+        ),
+        (
+            other(|o| o.tested.jdk = Some("21".into())),
+            "JDK: was 17, asked 21",
+        ),
     ];
     for (text, part) in &table {
         assert!(text.contains(part) && text.contains("-o"), "{text}");
@@ -559,9 +572,10 @@ fn another_campaign_is_refused_with_every_difference() {
     let before = crate::fuzz::check_resume(&again).unwrap_err();
     assert_eq!(before.to_string(), text);
     drop(lock);
-    // Another seed changes nothing, and is told.
+    // Another seed changes nothing, and is told; what is tested is not known, and no difference.
     let o = FuzzOptions {
         seed: Some(99),
+        tested: Tested::default(),
         max_sequences: Some(6),
         ..again
     };
