@@ -29,10 +29,9 @@ use super::first_packet::HealWatch;
 use super::namespaces::{self, StepError};
 use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
-use super::traffic;
 use super::tree::{Ended, Trees, children_of};
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
-use super::{Cut, Exit, Level, SpawnSpec, now_ns, pidfd, probe};
+use super::{Cut, Exit, Level, SpawnSpec, now_ns, orphans, pidfd, probe, still, traffic};
 
 /// Exit codes of init, seen only in error texts.
 const OK: i32 = 0;
@@ -208,6 +207,8 @@ struct Init {
     /// The same socket for sending, also from probe tasks.
     out: Arc<OwnedFd>,
     cuts: Result<KernelCuts, String>,
+    /// The kernel ends connections that no process has.
+    aborts: bool,
     /// Processes started here and not yet reaped.
     names: HashMap<i32, String>,
     trees: Trees,
@@ -222,15 +223,19 @@ impl Init {
         setup: Setup,
         images: Option<OwnedFd>,
         host_pid: i32,
-        notes: Vec<String>,
+        mut notes: Vec<String>,
     ) -> io::Result<()> {
+        let cuts = trial(&setup);
+        // Of use to who may be cut off only.
+        let aborts = cuts.is_ok() && aborts(&mut notes);
         let out = Arc::new(socket.try_clone()?);
         let stream = StdUnixStream::from(socket);
         stream.set_nonblocking(true)?;
         let mut init = Init {
             stream: UnixStream::from_std(stream)?,
             out,
-            cuts: trial(&setup),
+            cuts,
+            aborts,
             names: HashMap::new(),
             trees: Trees::new(images),
             stalls: StallTracker::new(now_ns()),
@@ -310,6 +315,18 @@ impl Init {
             Request::Heals => {
                 self.count();
                 self.reply(id, Ok(Reply::Heals(self.heals.all())))
+            }
+            Request::Abort(addrs) => {
+                let result = match self.aborts {
+                    true => orphans::abort(&addrs).map_err(|e| format!("sock_diag: {e}")),
+                    false => Ok(()),
+                };
+                self.reply(id, result.map(|()| Reply::Aborted))
+            }
+            Request::Owed { launcher } => {
+                let owed = still::still_since(launcher)
+                    .and_then(|_| orphans::owed().map_err(|e| format!("sock_diag: {e}")));
+                self.reply(id, owed.map(Reply::Owed))
             }
             Request::CountTraffic(addrs) => {
                 let result = self.kernel(|kernel| kernel.replace(&[], &traffic::rules(&addrs)));
@@ -522,6 +539,18 @@ fn trial(setup: &Setup) -> Result<KernelCuts, String> {
         return Err("not asked for when the slot was opened".into());
     }
     KernelCuts::open().map_err(|e| format!("nf_tables: {e}"))
+}
+
+/// Tries whether the kernel ends connections that no process has. Where it does not, runs go on without that.
+fn aborts(notes: &mut Vec<String>) -> bool {
+    let Err(e) = orphans::trial() else {
+        return true;
+    };
+    let without = "a machine that crashed closes its own in order when its cut ends";
+    notes.push(format!(
+        "ending connections that no process has (CONFIG_INET_DIAG_DESTROY): {e}, {without}"
+    ));
+    false
 }
 
 /// Reads what is there into `frames`; false at end of file. Safe to cancel.

@@ -268,7 +268,7 @@ fn names(hosts: &[(String, Ipv4Addr)], notes: &mut Vec<String>) -> Result<(), St
     Ok(())
 }
 
-fn loopback_up() -> io::Result<()> {
+pub(super) fn loopback_up() -> io::Result<()> {
     let socket = nix::sys::socket::socket(
         nix::sys::socket::AddressFamily::Inet,
         nix::sys::socket::SockType::Datagram,

@@ -52,6 +52,12 @@ pub(super) enum Request {
     },
     Cut(Vec<Cut>),
     Heals,
+    /// Ends the connections of these addresses that no process has.
+    Abort(Vec<Ipv4Addr>),
+    /// What no dump of the tree below the launcher would have, once it stands still.
+    Owed {
+        launcher: i32,
+    },
     /// Counts from now on what leaves and reaches each of these addresses, until the rules change.
     CountTraffic(Vec<Ipv4Addr>),
     /// What was counted, in their order.
@@ -97,6 +103,8 @@ pub(super) enum Reply {
         t_ns: u64,
     },
     Heals(Vec<Healed>),
+    Aborted,
+    Owed(Vec<String>),
     CountingTraffic,
     Traffic(Vec<Traffic>),
     Stalls(Stalls),

@@ -92,6 +92,19 @@ impl Cluster<'_> {
         Ok(())
     }
 
+    /// What the kernel still has to say for nodes that crashed as machines is lost with them: else it would come, and their connections be
+    /// closed in order, as soon as they are cut off no more. All of them are dead, and nobody hears of it while they are cut off.
+    pub fn forget_machines(&self) -> Result<(), RunError> {
+        let dead = self.cuts.machine.keys().map(|i| self.nodes[*i].addr);
+        let dead: Vec<Ipv4Addr> = dead.collect();
+        if dead.is_empty() {
+            return Ok(());
+        }
+        self.slot
+            .abort_orphans(&dead)
+            .map_err(|e| RunError::Slot(e.to_string()))
+    }
+
     /// Drops (or no longer drops) every packet of a node.
     pub fn machine_cut(&mut self, i: usize, on: bool) -> Result<(), RunError> {
         let now = self.slot.now_ns();
@@ -101,9 +114,11 @@ impl Cluster<'_> {
             }
             self.cuts.machine.insert(i, now);
         } else {
-            let Some(since) = self.cuts.machine.remove(&i) else {
+            let Some(since) = self.cuts.machine.get(&i).copied() else {
                 return Ok(());
             };
+            self.forget_machines()?;
+            self.cuts.machine.remove(&i);
             self.cuts.machine_over(since, now);
         }
         self.apply_kernel_rules().map(drop)
@@ -114,6 +129,7 @@ impl Cluster<'_> {
         if self.cuts.machine.is_empty() {
             return Ok(());
         }
+        self.forget_machines()?;
         let now = self.slot.now_ns();
         for since in std::mem::take(&mut self.cuts.machine).into_values() {
             self.cuts.machine_over(since, now);

@@ -399,6 +399,10 @@ fn make_prefix(
         runner.with_drive(&slot, &sequence, options, start, began, |drive| {
             let went = Flow::new(drive, &mut product).up_to(&sequence, count)?;
             let midway = went.map_err(why)?;
+            // Dead machines say nothing before their cut ends, and by then they have nothing to say in a whole run either.
+            drive.cluster.forget_machines()?;
+            let owed = slot.owed(from.launcher);
+            lost(&owed.map_err(|e| RunError::Slot(e.to_string()))?).map_err(why)?;
             let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder, Vec::new())?;
             // The wall clock jumped when it went on from there, and will once more: both together by no more than one may.
             (snapshot.made, snapshot.made_wall) = (from.made, from.made_wall);
@@ -414,6 +418,20 @@ fn make_prefix(
         // The run that makes it.
         served: AtomicU32::new(1),
     })
+}
+
+/// What only the kernel still has to say is in no dump: in runs from there the other end would never be told what a whole run tells it.
+fn lost(owed: &[String]) -> Result<(), String> {
+    let Some(first) = owed.first() else {
+        return Ok(());
+    };
+    let more = match owed.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(format!(
+        "a dump would lose what a closed connection has still to say: {first}{more}"
+    ))
 }
 
 /// A point has come since the last fault, on any node. A page that cannot be read has, for all we know, met one.
@@ -503,6 +521,15 @@ mod tests {
         assert!(matches!(all.get(&key), Answer::None));
         all.tidy();
         assert_eq!(all.0.len(), 0);
+    }
+
+    #[test]
+    fn a_dump_that_loses_what_the_kernel_has_to_say_is_refused() {
+        let owed = |n: usize| lost(&vec!["a to b (FIN_WAIT1)".to_owned(); n]);
+        assert_eq!(owed(0), Ok(()));
+        let one = owed(1).unwrap_err();
+        assert!(one.ends_with("to say: a to b (FIN_WAIT1)"), "{one}");
+        assert!(owed(3).unwrap_err().ends_with(" and 2 more"));
     }
 
     #[test]
