@@ -137,6 +137,21 @@ impl Controller {
         }
     }
 
+    /// The awaited fault asks for the node at the other end of its point's message: a cut may mean that one, or begin with this message. No
+    /// other fault does.
+    #[must_use]
+    pub fn wants_peer(&self) -> bool {
+        let cuts = |f: &FaultAt| matches!(f.fault, Fault::PartitionStart { .. });
+        self.awaited().is_some_and(cuts)
+    }
+
+    /// Asked just before GO: some fault may still happen. What waits for a point of the start is given up with GO.
+    #[must_use]
+    pub fn awaits_after_go(&self) -> bool {
+        let comes = |f: &FaultAt| f.at.phase() != Phase::Start || self.under_way();
+        self.awaited().is_some_and(comes)
+    }
+
     /// A fault has begun and is not done.
     #[must_use]
     pub fn under_way(&self) -> bool {

@@ -10,7 +10,7 @@ use warren_model::{CutHow, CutWay, FaultAt, IoPoint, NodeName};
 pub struct Limits {
     /// From GO or from the previous fault done.
     pub fault_wait: Duration,
-    /// No event of a non-background stack for so long: what is awaited does not come.
+    /// No event of a non-background stack, and none of the awaited point, for so long: what is awaited does not come.
     pub idle: Duration,
     /// So long the target may take to notice a death or a cut by its own clock: a session. Silence is no sign before that.
     pub notice: Duration,
@@ -21,7 +21,7 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenPoint {
     pub point: IoPoint,
-    /// The node at the other end, for messages.
+    /// The node at the other end of a message, where the fault asks for it ([`super::Controller::wants_peer`]).
     pub peer: Option<NodeName>,
     /// Index of its event in the node's page.
     pub event: Option<u64>,
@@ -62,7 +62,8 @@ pub enum Seen {
 pub struct Watch {
     /// What came of the awaited point in this interval, on each node whose agent waits for it.
     pub entries: Vec<(NodeName, Arrivals)>,
-    /// When the last event of a non-background stack came, anywhere, ns; 0 = none yet.
+    /// When the last event of a non-background stack came, anywhere, ns; 0 = none yet. Of background ones the awaited points count, by
+    /// their entries.
     pub last_event: u64,
     /// The workload has ended its traffic or is gone.
     pub workload_over: bool,

@@ -8,6 +8,9 @@ use warren_model::{At, Fault, NodeName};
 
 /// Silence of the awaited stack on a node after which that node accepts a smaller n (a drift).
 const DRIFT_AFTER: u64 = 1_000_000_000;
+/// Of the longest wait, what an exact point that has not come at all has for itself before a smaller n will do: what leads to it
+/// may just begin later, and its first occurrence would be taken for the one that was asked for.
+const UNSEEN_SHARE: u64 = 2;
 
 /// Why the rest is skipped, while the claim is being taken away.
 #[derive(Clone, Debug)]
@@ -68,7 +71,9 @@ impl Controller {
             let detail = format!("waited {} ms", waited / 1_000_000);
             return self.give_up("bound", detail, nearest, out);
         }
-        let quiet = now.saturating_sub(w.last_event.max(since));
+        // A background stack's points are hardly ever events: whether the awaited one still comes its entries say.
+        let came = w.entries.iter().map(|(_, a)| a.last).max().unwrap_or(0);
+        let quiet = now.saturating_sub(w.last_event.max(came).max(since));
         if quiet > nanos(self.limits.idle) && !self.may_not_know(quiet, now) {
             let detail = format!("no event for {} ms", quiet / 1_000_000);
             return self.give_up("silence", detail, nearest, out);
@@ -123,13 +128,23 @@ impl Controller {
     }
 
     /// Silence is each node's own: where the point came and comes no more, a smaller n is accepted, however lively the others are. A
-    /// node where it never came is no place of the point as long as it comes elsewhere (a follower, for a pattern that means leaders).
+    /// node where a pattern never came is no place of it as long as it comes elsewhere (a follower, for a pattern that means leaders).
+    /// An exact point that never came may belong to a recovery that has not begun yet: [`UNSEEN_SHARE`], and its node must have started.
     fn drift(&mut self, entries: &[(NodeName, Arrivals)], now: u64, out: &mut Vec<Action>) {
         let since = self.waits_since(now);
-        let silent = |a: &Arrivals| now.saturating_sub(a.last.max(since)) > DRIFT_AFTER;
+        let silent_for = |a: &Arrivals| now.saturating_sub(a.last.max(since));
+        let silent = |a: &Arrivals| silent_for(a) > DRIFT_AFTER;
         let comes = entries.iter().any(|(_, a)| a.n > 0 && !silent(a));
+        let at = self.faults.get(self.current).map(|f| &f.at);
+        let exact = matches!(at, Some(At::Exact(_)));
+        let unseen = DRIFT_AFTER.max(nanos(self.longest_wait()) / UNSEEN_SHARE);
         for (node, a) in entries {
-            if silent(a) && (a.n > 0 || !comes) && !self.accept_earlier.contains(node) {
+            let less = match (a.n, exact) {
+                (0, true) => silent_for(a) > unseen && self.ready.contains(node),
+                (0, false) => silent(a) && !comes,
+                _ => silent(a),
+            };
+            if less && !self.accept_earlier.contains(node) {
                 self.accept_earlier.push(node.clone());
                 out.push(Action::AcceptEarlier {
                     fault: self.current,

@@ -18,7 +18,7 @@ pub use node_page::{
 pub use page::SharedPage;
 pub use read::{EventReading, NodeReading, merge_trace};
 pub use run_page::{Claim, ReleaseAction, RunPage};
-pub use workload_page::{Command, WorkloadPage};
+pub use workload_page::{Command, ToCome, WorkloadPage};
 
 use std::path::PathBuf;
 

@@ -256,7 +256,7 @@ impl NodePage {
         Ok(())
     }
 
-    /// The next occurrence with any n is accepted for the fault `index` (after 1 s of silence).
+    /// The next occurrence with any n is accepted for the fault `index` (after silence).
     pub fn accept_earlier(&self, index: usize) {
         let count = usize::try_from(self.word(Word::PlanCount)).unwrap_or(0);
         for i in 0..count.min(PLAN_MAX) {

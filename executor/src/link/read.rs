@@ -10,6 +10,10 @@ use warren_model::{
     EventFlags, Interval, Kind, NodeName, Phase, Place, StackId, Trace, TraceEvent,
 };
 
+/// Types of an interned record.
+const STACK: u64 = 1;
+const TEXT: u64 = 2;
+
 /// One event as it lies in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventReading {
@@ -118,12 +122,12 @@ impl NodePage {
             let id = self.page.get(start + at + 8);
             let text = String::from_utf8_lossy(&self.page.copy(start + at + 16, len)).into_owned();
             match kind {
-                1 => {
+                STACK => {
                     into.stacks
                         .entry(StackId(id))
                         .or_insert_with(|| text.lines().map(str::to_owned).collect());
                 }
-                2 => {
+                TEXT => {
                     into.texts.insert(at as u32, text);
                 }
                 _ => {}
@@ -131,6 +135,27 @@ impl NodePage {
             at += 16 + padded;
         }
         at as u32
+    }
+
+    /// The text interned at an offset, such as an event's peer: that record alone, as a thread may be held meanwhile. None for what is no whole
+    /// record of a text.
+    #[must_use]
+    pub fn text_at(&self, offset: u32) -> Option<String> {
+        let start = EVENTS + self.cap * EVENT_BYTES;
+        let at = offset as usize;
+        let end = usize::try_from(self.word(Word::InternNext))
+            .unwrap_or(0)
+            .min(self.intern_bytes);
+        if !at.is_multiple_of(8) || at + 16 > end {
+            return None;
+        }
+        let head = self.page.get(start + at);
+        let (kind, len) = (head >> 32, (head & 0xffff_ffff) as usize);
+        if kind != TEXT || at + 16 + len.div_ceil(8) * 8 > end {
+            return None;
+        }
+        let text = self.page.copy(start + at + 16, len);
+        Some(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Everything; the node must be dead, else the last records may be missing.
@@ -310,5 +335,31 @@ mod tests {
         a.0.page.set(14 * 8, 24 + 16);
         let r = a.0.read_all();
         assert_eq!(r.texts.len(), 1);
+        assert_eq!(a.0.text_at(24), None);
+    }
+
+    #[test]
+    fn one_text_is_read_without_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let a = Agent::new(&dir.path().join("a"), 0, 2);
+        a.intern(1, 77, "x.Y.z:3");
+        let peer = a.intern(2, 1, "127.0.0.12:2888");
+        a.intern(2, 5, "");
+        let end = a.0.word(Word::InternNext) as u32;
+        a.event(10, 77, peer, true);
+        let event = a.0.event(0).and_then(|e| e.peer);
+        assert_eq!(event, Some(24));
+        // A stack, the middle of a record, what is not there yet, and what never can be.
+        for (offset, want) in [
+            (24, Some("127.0.0.12:2888")),
+            (56, Some("")),
+            (0, None),
+            (28, None),
+            (40, None),
+            (end, None),
+            (u32::MAX - 7, None),
+        ] {
+            assert_eq!(a.0.text_at(offset).as_deref(), want, "{offset}");
+        }
     }
 }

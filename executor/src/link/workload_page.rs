@@ -21,6 +21,17 @@ pub enum Command {
     Exit = 8,
 }
 
+/// What of a run's faults may still come when GO is given: the workload bounds its steps and its tail by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToCome {
+    /// Some are awaited.
+    Awaited = 0,
+    /// All of them are done or given up.
+    Over = 1,
+    /// None were asked for.
+    NoneAsked = 2,
+}
+
 /// The workload page, owned by the executor.
 #[derive(Debug)]
 pub struct WorkloadPage(SharedPage);
@@ -66,6 +77,11 @@ impl WorkloadPage {
         self.0.set(11 * 8, done as u64);
     }
 
+    /// Before GO.
+    pub fn set_to_come(&self, what: ToCome) {
+        self.0.set(12 * 8, what as u64);
+    }
+
     pub fn set_deadline(&self, t_ns: u64) {
         self.0.set(9 * 8, t_ns);
     }
@@ -100,10 +116,11 @@ mod tests {
         p.set_node(2, 3, true);
         p.set_faults_done(99);
         p.set_faults(3);
+        p.set_to_come(ToCome::NoneAsked);
         p.set_node(100_000, 1, true);
         let b = std::fs::read(&path).unwrap();
         assert_eq!(&b[0..8], b"WARNWKG1");
-        assert_eq!((b[16], b[64], b[32], b[88]), (2, 7, 99, 3));
+        assert_eq!((b[16], b[64], b[32], b[88], b[96]), (2, 7, 99, 3, 2));
         assert_eq!(&b[18 * 8..18 * 8 + 2], &[1, 3]);
         assert!(!p.done(Command::Connect));
         p.0.set(24, 2);

@@ -299,12 +299,12 @@ impl<'r, 'a> Drive<'r, 'a> {
         let at = held.and_then(|h| {
             let index = h.event?;
             let e = n.page.event(index)?;
-            // The peer is interned before the event is committed; reading all texts once per fault is cheap enough.
-            let peer = e.peer.and_then(|offset| {
-                let mut reading = crate::link::NodeReading::default();
-                n.page.interned_since(0, &mut reading);
-                let text = reading.texts.get(&offset)?;
-                Some(self.cluster.node_of_peer(text)?.name.clone())
+            // Nothing that the fault does not ask for comes between its point and the signal. The peer is interned before the event is
+            // committed.
+            let peer = e.peer.filter(|_| self.controller.wants_peer());
+            let peer = peer.and_then(|offset| {
+                let text = n.page.text_at(offset)?;
+                Some(self.cluster.node_of_peer(&text)?.name.clone())
             });
             Some(SeenPoint {
                 point: warren_model::IoPoint {

@@ -36,7 +36,7 @@ use midway::Midway;
 use nodes::cluster::Cluster;
 use phases::boot::Boot;
 use phases::flow::{BeginsAt, Flow};
-use snapshots::{Parked, Snapshot, Snapshots};
+use snapshots::{Parked, Refused, Snapshot, Snapshots};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,8 +89,8 @@ pub struct Runner {
     snapshots: Mutex<Snapshots>,
 }
 
-/// The parked JVMs, or why there are none and since when; nothing before they were asked for.
-type HaveParked = Option<Result<Arc<Parked>, (String, Instant)>>;
+/// The parked JVMs, or why there are none; nothing before they were asked for.
+type HaveParked = Option<Result<Arc<Parked>, Refused>>;
 
 impl Runner {
     /// A runner of a prepared target.
@@ -293,8 +293,8 @@ impl Runner {
 
     /// Why nodes that start again in runs from snapshots do not go on from parked JVMs, where that was tried.
     fn not_parked(&self) -> Option<String> {
-        match &*lock(&self.parked) {
-            Some(Err((why, _))) => Some(why.clone()),
+        match &mut *lock(&self.parked) {
+            Some(Err(refused)) => refused.tell(),
             Some(Ok(parked)) if !parked.works() => Some("too many did not go on in a row".into()),
             _ => None,
         }
@@ -306,23 +306,26 @@ impl Runner {
         parked.works().then(|| Arc::clone(parked))
     }
 
-    /// They are there, or there was trouble with them a moment ago.
+    /// They are there, there was trouble with them a moment ago, or there never will be any.
     fn tried_to_park(&self) -> bool {
+        let now = Instant::now();
         match &*lock(&self.parked) {
             None => false,
-            Some(Ok(parked)) => parked.works() || parked.left_alone(Instant::now()),
-            Some(Err((_, at))) => at.elapsed() < snapshots::PAUSE,
+            Some(Ok(parked)) => parked.works() || parked.left_alone(now),
+            Some(Err(refused)) => refused.stands(now),
         }
     }
 
-    /// They went with their keeper: they may be made again.
+    /// They went with their keeper: they may be made again, unless that never works.
     fn lost_parked(&self) {
-        *lock(&self.parked) = None;
+        let mut have = lock(&self.parked);
+        if !matches!(&*have, Some(Err(refused)) if refused.is_lasting()) {
+            *have = None;
+        }
     }
 
-    fn have_parked(&self, made: Result<Parked, String>) {
-        let made = made.map(Arc::new).map_err(|why| (why, Instant::now()));
-        *lock(&self.parked) = Some(made);
+    fn have_parked(&self, made: Result<Parked, Refused>) {
+        *lock(&self.parked) = Some(made.map(Arc::new));
     }
 
     fn snapshots(&self) -> MutexGuard<'_, Snapshots> {

@@ -18,7 +18,7 @@ pub struct RunOptions {
     pub seed: u64,
     /// Wall time from taking the slot; every phase has its share. A run past it is judged as timed out, never left hanging.
     pub limit: Duration,
-    /// The limit of most runs; none = this one's. A snapshot's clients ask for service as long as this allows, whichever run it was made for.
+    /// The limit of most runs; none = this one's. Clients ask for service as long as this allows, in whichever run, and of whichever a snapshot was made for.
     pub usual_limit: Option<Duration>,
     /// Longest wait for one fault's point, from GO or from the previous fault done.
     pub fault_wait: Duration,

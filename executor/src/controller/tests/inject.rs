@@ -284,6 +284,63 @@ fn start_faults_come_before_go() {
     assert_eq!(c.not_injected().unwrap().reason, "bound");
 }
 
+#[test]
+fn what_may_come_after_go_is_known_before_it() {
+    let mut p = point(2, 1);
+    p.phase = Phase::Start;
+    let of_start = || at(At::Exact(p.clone()), crash(Who::Executing));
+    let once = || {
+        at(
+            At::AtOnce,
+            Fault::Reboot {
+                who: Who::FirstDead,
+            },
+        )
+    };
+    // Faults; whether the first one's point came, and its node died, before GO; whether one may come after it.
+    let table = [
+        (vec![], false, false, false),
+        (vec![of_start()], false, false, false),
+        (vec![of_start()], true, false, true),
+        (vec![of_start()], true, true, false),
+        (vec![of_start(), once()], true, true, true),
+        (
+            vec![at(exact(2, 1), crash(Who::Executing))],
+            false,
+            false,
+            true,
+        ),
+    ];
+    for (i, (faults, came, died, want)) in table.into_iter().enumerate() {
+        let mut c = Controller::new(faults, shape(5, 2), limits(), 0);
+        if came {
+            c.on(claim(0, 2, 1, 5), 6);
+        }
+        if died {
+            c.on(dead(2, true), 7);
+        }
+        assert_eq!(c.awaits_after_go(), want, "case {i}");
+    }
+}
+
+#[test]
+fn only_a_cut_asks_who_is_at_the_other_end() {
+    let reboot = Fault::Reboot {
+        who: Who::FirstDead,
+    };
+    for (fault, want) in [
+        (crash(Who::Executing), false),
+        (reboot, false),
+        (stall(50), false),
+        (Fault::PartitionStop, false),
+        (cut(&[Member::Peer], CutHow::Drop, CutWay::Both), true),
+        (cut(&[Member::Executing], CutHow::Throw, CutWay::To), true),
+    ] {
+        let c = start(vec![at(exact(2, 1), fault)]);
+        assert_eq!(c.wants_peer(), want, "{:?}", c.awaited());
+    }
+}
+
 /// Its thread lets go by itself: for the others it is done when it holds, and they go on to what follows.
 #[test]
 fn a_stall_is_done_when_its_thread_holds() {

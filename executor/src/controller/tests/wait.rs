@@ -241,6 +241,89 @@ fn drift_after_a_second_of_silence_of_that_stack() {
     );
 }
 
+/// What reaches it may only begin later: an exact point that has not come at all has half of its wait for itself, and its node the time to
+/// start.
+#[test]
+fn an_exact_point_that_never_came_has_half_of_its_wait() {
+    let watch = |ms: u64| {
+        Seen::Tick(Watch {
+            entries: came(&[(2, 0, 0)]),
+            last_event: ms * MS,
+            ..Watch::default()
+        })
+    };
+    let joined = || Seen::Joined { node: name(2) };
+    // The longest wait for it, whether its node has started, silence (all in ms), and whether a smaller n will do then.
+    for (most, started, ms, want) in [
+        (5_000, true, 1_100, false),
+        (5_000, true, 2_500, false),
+        (5_000, true, 2_510, true),
+        (5_000, false, 4_000, false),
+        (3_000, true, 1_510, true),
+        // Never sooner than one that fell silent.
+        (1_600, true, 900, false),
+        (1_600, true, 1_010, true),
+    ] {
+        let mut c = start(vec![at(exact(2, 5), crash(Who::Executing))]);
+        c.wait_at_most(&[Duration::from_millis(most)]);
+        if started {
+            c.on(joined(), 0);
+        }
+        let want: Vec<Action> = want.then(|| less(2)).into_iter().collect();
+        let did = c.on(watch(ms), ms * MS);
+        assert_eq!(did, want, "{most} {started} {ms}");
+    }
+    // One that is rebooted has not started any more.
+    let mut c = start(vec![
+        at(exact(1, 1), crash(Who::Node(name(2)))),
+        at(
+            At::AtOnce,
+            Fault::Reboot {
+                who: Who::FirstDead,
+            },
+        ),
+        at(exact(2, 3), crash(Who::Executing)),
+    ]);
+    c.on(joined(), 0);
+    c.on(claim(0, 1, 1, 0), 0);
+    c.on(dead(2, true), 0);
+    c.on(Seen::Spawned { node: name(2) }, 0);
+    assert_eq!(c.current(), 2);
+    assert!(c.on(watch(4_000), 4_000 * MS).is_empty());
+    c.on(joined(), 4_100 * MS);
+    let less = Action::AcceptEarlier {
+        fault: 2,
+        node: name(2),
+    };
+    assert_eq!(c.on(watch(4_200), 4_200 * MS), [less]);
+}
+
+/// The points of a background stack are hardly ever events; that the awaited one comes its entries say.
+#[test]
+fn a_point_that_comes_is_no_silence() {
+    // (node, arrivals, time of the last in ms) at 2,600 ms, with no event at all; whether it is given up.
+    type Case = (&'static [(u8, u32, u64)], bool);
+    let table: [Case; 4] = [
+        (&[(2, 3, 2_400)], false),
+        (&[(2, 3, 500)], true),
+        (&[(1, 0, 0), (2, 1, 2_000)], false),
+        (&[(2, 0, 0)], true),
+    ];
+    for (entries, given_up) in table {
+        let mut c = start(vec![at(exact(2, 9), crash(Who::Executing))]);
+        let watch = Watch {
+            entries: came(entries),
+            ..quiet()
+        };
+        let did = c.on(Seen::Tick(watch), 2_600 * MS);
+        assert_eq!(
+            did == [Action::Cancel { fault: 0 }],
+            given_up,
+            "{entries:?}: {did:?}"
+        );
+    }
+}
+
 /// A pattern waits on several nodes at once: each is judged by its own silence.
 #[test]
 fn drift_of_a_pattern_is_each_nodes_own() {

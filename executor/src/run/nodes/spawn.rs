@@ -11,7 +11,7 @@ use crate::run::nodes::cluster::{Cluster, Node};
 use crate::run::nodes::commands::{
     Program, add_archive_flag, class_path, environment, jvm_flags, node_argv, node_jars,
 };
-use crate::run::options::NodeStatus;
+use crate::run::options::{NodeStatus, RunOptions};
 use crate::slot::{Process, SpawnSpec};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -28,6 +28,15 @@ const GONE: Duration = Duration::from_millis(200);
 
 /// What is done with a gate, for errors.
 const KEEPING_BACK: &str = "keeping parked JVMs back";
+
+/// How long a serve check asks where the target does not say it. One that fails must end well before the run's limit, else a liveness
+/// failure would look like a hang; a target whose own timeouts are longer says so: `serve_ms` in [clock]. Of the usual limit: a run that is
+/// made again with twice that is to be asked the same question, or whoever was too slow the first time would be in time then.
+fn serve_ms(options: &RunOptions) -> u64 {
+    let limit = options.usual_limit.unwrap_or(options.limit);
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    (limit_ms / 3).clamp(5_000, 20_000)
+}
 
 /// Lets the JVM behind a gate go on, if there is one.
 fn open(gate: &Path) -> Result<(), RunError> {
@@ -242,14 +251,10 @@ impl Cluster<'_> {
         );
         argv.push("-cp".into());
         argv.push(class_path(self.prepared.workload_path()));
-        let limit_ms = u64::try_from(self.options.limit.as_millis()).unwrap_or(u64::MAX);
-        // A serve check that fails must end well before the run's limit, else a liveness failure would look like a hang. A target
-        // whose own timeouts are longer says so: `serve_ms` in [clock].
-        let serve_ms = (limit_ms / 3).clamp(5_000, 20_000);
         let mut properties: BTreeMap<String, String> = target.workload.options.clone();
         properties
             .entry("serve_ms".into())
-            .or_insert_with(|| serve_ms.to_string());
+            .or_insert_with(|| serve_ms(self.options).to_string());
         for (key, value) in &target.clock {
             properties.insert(key.clone(), value.to_string());
         }
@@ -281,6 +286,32 @@ impl Cluster<'_> {
             env: environment(self.prepared),
             cwd: inside.join("workload"),
             stdout: inside.join("workload/stdout"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_with_twice_the_limit_is_asked_the_same_question() {
+        // The run's limit and the usual one, s; how long a serve check asks, ms.
+        for (limit, usual, want) in [
+            (20, None, 6_666),
+            (20, Some(20), 6_666),
+            (40, Some(20), 6_666),
+            (40, None, 13_333),
+            (9, None, 5_000),
+            (18, Some(9), 5_000),
+            (200, Some(100), 20_000),
+        ] {
+            let options = RunOptions {
+                limit: Duration::from_secs(limit),
+                usual_limit: usual.map(Duration::from_secs),
+                ..RunOptions::default()
+            };
+            assert_eq!(serve_ms(&options), want, "{limit} {usual:?}");
         }
     }
 }

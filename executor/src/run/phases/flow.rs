@@ -2,7 +2,7 @@
 //! left hanging.
 
 use crate::controller::{Seen, make_plans, rename, rename_map};
-use crate::link::{Command, ReleaseAction};
+use crate::link::{Command, ReleaseAction, ToCome};
 use crate::run::asking::questions::{Also, NodeAnswer};
 use crate::run::drive::Drive;
 use crate::run::evidence::collect::{collect, cpu_ms};
@@ -47,6 +47,15 @@ impl Missed {
             (false, true) => Missed::Limit,
             (false, false) => Missed::Patience,
         }
+    }
+}
+
+/// What the workload is told of the faults of a sequence; `awaits`: one of them may come after GO.
+fn to_come(sequence: &FaultSequence, awaits: bool) -> ToCome {
+    match (sequence.faults.is_empty(), awaits) {
+        (true, _) => ToCome::NoneAsked,
+        (false, true) => ToCome::Awaited,
+        (false, false) => ToCome::Over,
     }
 }
 
@@ -388,7 +397,9 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         self.lap();
         self.count_traffic()?;
         self.drive.enter(Phase::Test);
-        // Before GO: by this the workload tells a run without test faults, whose tail begins with the end of its fixed steps.
+        // Both before GO. That nothing is awaited any more is not that nothing was asked for: a start may have broken what the steps need.
+        let to_come = to_come(sequence, self.drive.controller.awaits_after_go());
+        self.drive.cluster.workload_page.set_to_come(to_come);
         if self.drive.controller.awaited().is_none() {
             self.drive
                 .cluster
@@ -510,6 +521,20 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn faults_that_are_over_at_go_are_not_no_faults() {
+        let none = FaultSequence::empty("t");
+        let text = "version = 1\ntarget = \"t\"\n[[fault]]\nkind = \"crash\"\nnode = \"a\"\n[fault.at]\nwhen = \"at-once\"\n";
+        let some = FaultSequence::from_text(text).unwrap();
+        for (sequence, awaits, want) in [
+            (&none, false, ToCome::NoneAsked),
+            (&some, true, ToCome::Awaited),
+            (&some, false, ToCome::Over),
+        ] {
+            assert_eq!(to_come(sequence, awaits), want);
+        }
+    }
 
     #[test]
     fn only_a_phases_own_patience_speaks_of_liveness() {

@@ -10,7 +10,7 @@ pub(super) mod parked;
 pub(super) mod prefix;
 mod restore;
 
-pub(super) use parked::Parked;
+pub(super) use parked::{Parked, Refused};
 pub(super) use prefix::Prefix;
 pub(super) use restore::{Then, restore};
 
@@ -34,7 +34,7 @@ const MAX_AGE: Duration = Duration::from_secs(600);
 /// Making or restoring one fails so often in a row before it is left alone for a while.
 const MAX_FAILURES: u32 = 2;
 /// So long: a machine that was busy may not be later, and each try takes seconds.
-pub(super) const PAUSE: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_secs(300);
 /// Memory that must be free before one is made, bytes.
 const LEAST_FREE: u64 = 2 << 30;
 /// Of the memory that is free, what all snapshots together may take.
@@ -222,12 +222,13 @@ impl Snapshots {
         made
     }
 
-    /// Parks the nodes' JVMs, unless they are there or are left alone for a while.
+    /// Parks the nodes' JVMs, unless they are there, are left alone for a while, or are known never to wait.
     fn park(&mut self, runner: &Runner, criu: &Criu, options: &RunOptions) {
         if runner.tried_to_park() || !runner.config.parked || too_little(free_memory()).is_some() {
             return;
         }
-        let made = self.new_folder(runner, "parked").and_then(|folder| {
+        let folder = self.new_folder(runner, "parked").map_err(Refused::from);
+        let made = folder.and_then(|folder| {
             let made = Parked::make(runner, criu, &folder, options);
             if made.is_err() {
                 let _ = std::fs::remove_dir_all(&folder);
@@ -236,7 +237,7 @@ impl Snapshots {
         });
         // One that was given up is tried again, by whoever is the next.
         if made.is_ok() || !options.to_end() {
-            runner.have_parked(made.map_err(|e| e.to_string()));
+            runner.have_parked(made);
         }
     }
 

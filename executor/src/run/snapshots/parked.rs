@@ -2,14 +2,16 @@
 //! (decision 0011). A node that is started in a run, again or with a cold cluster, goes on from there instead of from nothing.
 //!
 //! Made once a runner, after its first snapshot; lies in the keeper. A JVM that cannot be restored so is started as usual by the
-//! caller. It decides nothing about when a node starts, and runs nothing of the target.
+//! caller. It decides nothing about when a node starts, and runs nothing of the target: where a JVM would not wait, none is parked.
 
 use super::super::made_once::hot;
 use super::super::options::{RunError, RunOptions};
 use super::super::{Runner, Start, lock};
 use super::{PAUSE, place_of, sizes};
+use crate::link::Word;
 use crate::run::evidence::last_words;
 use crate::run::nodes::cluster::Cluster;
+use crate::run::nodes::commands::node_jars;
 use crate::setup::criu::Criu;
 use crate::slot::{AtDump, CLOCK_IMAGE, Launched, Process, Slot, SlotError, now_ns};
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ const CLOCK: Duration = Duration::from_secs(10);
 /// How long a JVM may take until it waits, beside the target's own patience.
 const PATIENCE: Duration = Duration::from_secs(30);
 const TURN: Duration = Duration::from_millis(5);
+/// Why a JVM runs its program instead of waiting (`warren.agent.Premain`).
+const NOT_AHEAD: &str = "it does not wait: not all classes were instrumented ahead of time";
 /// Restores that fail until none is tried any more.
 const MAX_FAILURES: u32 = 3;
 
@@ -51,6 +55,48 @@ struct One {
     process: AtDump,
 }
 
+/// Why there are none.
+#[derive(Debug)]
+pub(in crate::run) struct Refused {
+    why: String,
+    at: Instant,
+    /// Another try comes to the same.
+    lasting: bool,
+    told: bool,
+}
+
+impl Refused {
+    fn new(why: impl Into<String>, lasting: bool) -> Self {
+        Refused {
+            why: why.into(),
+            at: Instant::now(),
+            lasting,
+            told: false,
+        }
+    }
+
+    pub fn is_lasting(&self) -> bool {
+        self.lasting
+    }
+
+    /// No other try is made now. One takes the lock of all snapshots for as long as it lasts.
+    pub fn stands(&self, now: Instant) -> bool {
+        self.lasting || now.saturating_duration_since(self.at) < PAUSE
+    }
+
+    /// For a run that does without. What lasts is no news after the first one.
+    pub fn tell(&mut self) -> Option<String> {
+        let again = std::mem::replace(&mut self.told, true);
+        (!self.lasting || !again).then(|| self.why.clone())
+    }
+}
+
+impl From<RunError> for Refused {
+    fn from(e: RunError) -> Self {
+        Refused::new(e.to_string(), e.is_lasting())
+    }
+}
+
 impl Drop for Parked {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -67,7 +113,7 @@ impl Parked {
         criu: &Criu,
         folder: &Path,
         asked: &RunOptions,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, Refused> {
         let mut parked = Parked {
             criu: criu.argv.clone(),
             folder: folder.to_owned(),
@@ -79,12 +125,16 @@ impl Parked {
         config.try_cuts = false;
         config.clock_offset = Some(clock_offset(now_ns()));
         config.images = Some(place_of(folder).0);
-        let slot = Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?;
         let options = RunOptions {
             stop: asked.stop.clone(),
             give_up: asked.give_up.clone(),
             ..RunOptions::default()
         };
+        // The same as where a tree is launched: with classes still to be changed an agent waits for nothing.
+        if node_jars(&runner.prepared, &options).1.is_empty() {
+            return Err(Refused::new(NOT_AHEAD, true));
+        }
+        let slot = Slot::open(&config).map_err(|e| RunError::Slot(e.to_string()))?;
         let cluster = Cluster::new(
             &runner.prepared,
             &options,
@@ -95,8 +145,8 @@ impl Parked {
         )?;
         let launched = launch(&slot, &cluster)?;
         let until = Instant::now() + runner.prepared.target().ready.timeout + PATIENCE;
-        for (i, one) in launched.iter().enumerate() {
-            wait(&cluster, i, one, until)?;
+        for i in 0..launched.len() {
+            wait(&cluster, i, &launched, until)?;
         }
         for (i, one) in launched.iter().enumerate() {
             let folder = folder.join(cluster.nodes[i].name.as_str());
@@ -204,29 +254,65 @@ fn launch(slot: &Slot, cluster: &Cluster<'_>) -> Result<Vec<Launched>, RunError>
     Ok(all)
 }
 
-/// Until the JVM of node `i` waits.
-fn wait(cluster: &Cluster<'_>, i: usize, one: &Launched, until: Instant) -> Result<(), RunError> {
-    let node = &cluster.nodes[i];
-    let waits = node.dir.join(WAITS);
-    while !waits.exists() {
-        let why = if one.processes.iter().any(Process::is_dead) {
-            "it ended"
-        } else if Instant::now() > until {
-            "it does not wait in time"
-        } else if cluster.options.to_end() {
-            "stopped"
+/// What is to be seen of a JVM that does not wait.
+#[derive(Clone, Copy, Debug)]
+struct NotWaiting {
+    /// Its agent is beyond the place where it waits: the program runs.
+    passed: bool,
+    ended: bool,
+    late: bool,
+    /// All live, and none waits.
+    none_waits: bool,
+    to_end: bool,
+}
+
+impl NotWaiting {
+    /// Why it will not, and whether no other would either; None as long as it still may.
+    fn in_vain(self) -> Option<(&'static str, bool)> {
+        // One that runs its program may end any time, and would run it again.
+        if self.passed {
+            Some((NOT_AHEAD, true))
+        } else if self.ended {
+            Some(("it ended", false))
+        } else if self.late {
+            Some(("it does not wait in time", self.none_waits))
         } else {
+            self.to_end.then_some(("stopped", false))
+        }
+    }
+}
+
+/// Until the JVM of node `i` waits.
+fn wait(cluster: &Cluster<'_>, i: usize, all: &[Launched], until: Instant) -> Result<(), Refused> {
+    let node = &cluster.nodes[i];
+    let ended = |one: &Launched| one.processes.iter().any(Process::is_dead);
+    loop {
+        // Looked at before its word: what waits by then has not passed.
+        let passed = node.page.word(Word::AgentState) != 0;
+        if node.dir.join(WAITS).exists() {
+            return Ok(());
+        }
+        let late = Instant::now() > until;
+        let seen = NotWaiting {
+            passed,
+            ended: ended(&all[i]),
+            late,
+            none_waits: late
+                && !all.iter().any(ended)
+                && !cluster.nodes.iter().any(|n| n.dir.join(WAITS).exists()),
+            to_end: cluster.options.to_end(),
+        };
+        let Some((why, lasting)) = seen.in_vain() else {
             std::thread::sleep(TURN);
             continue;
         };
         let said = last_words::of(&node.dir.join("stdout"), 3);
-        let doing = format!("parking the JVM of {}", node.name);
-        return Err(RunError::io(
-            doing,
-            format!("{why}; its last lines: {said}"),
-        ));
+        let why = format!(
+            "parking the JVM of {}: {why}; its last lines: {said}",
+            node.name
+        );
+        return Err(Refused::new(why, lasting));
     }
-    Ok(())
 }
 
 fn dump(slot: &Slot, all: &Parked, one: &Launched, folder: &Path) -> Result<One, RunError> {
@@ -296,6 +382,51 @@ mod tests {
         ];
         for (e, expect) in table {
             assert_eq!(nothing_is_there(&e), expect, "{e}");
+        }
+    }
+
+    #[test]
+    fn what_never_waits_is_not_waited_for_again() {
+        let in_time = "it does not wait in time";
+        let (y, n) = (true, false);
+        for ([passed, ended, late, none_waits, to_end], want) in [
+            ([n, n, n, n, n], None),
+            ([n, y, y, n, n], Some(("it ended", false))),
+            ([y, n, n, n, n], Some((NOT_AHEAD, true))),
+            ([y, y, n, n, n], Some((NOT_AHEAD, true))),
+            ([n, n, y, n, n], Some((in_time, false))),
+            ([n, n, y, y, n], Some((in_time, true))),
+            ([n, n, n, n, y], Some(("stopped", false))),
+        ] {
+            let seen = NotWaiting {
+                passed,
+                ended,
+                late,
+                none_waits,
+                to_end,
+            };
+            assert_eq!(seen.in_vain(), want, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_that_lasts_is_told_once_and_stands() {
+        let template = RunError::Template {
+            file: "a".into(),
+            why: "b".into(),
+        };
+        // Told twice; whether it stands after the pause.
+        for (mut refused, told, stands) in [
+            (Refused::new("why", true), [true, false], true),
+            (Refused::new("why", false), [true, true], false),
+            (RunError::Slot("why".into()).into(), [true, true], false),
+            (template.into(), [true, false], true),
+        ] {
+            let said = [(); 2].map(|()| refused.tell().is_some());
+            assert_eq!(said, told, "{refused:?}");
+            assert!(refused.stands(refused.at));
+            assert_eq!(refused.stands(refused.at + PAUSE), stands, "{refused:?}");
+            assert_eq!(refused.is_lasting(), stands);
         }
     }
 

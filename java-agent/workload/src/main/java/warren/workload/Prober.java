@@ -28,7 +28,13 @@ public final class Prober {
     }
 
     void start() {
-        Runner.start("prober", this::watch);
+        Runner.start("prober", () -> {
+            try {
+                watch();
+            } catch (Throwable t) {
+                run.broke("the watch for rebooted nodes", t, stopped);
+            }
+        });
     }
 
     void stop() {
@@ -41,17 +47,28 @@ public final class Prober {
                 final long incarnation = node.incarnation();
                 if (node.alive() && incarnation > seen[node.index] && run.driver.serves(node)) {
                     seen[node.index] = incarnation;
-                    Runner.start("probe-" + node.name, () -> knock(node, incarnation));
+                    Runner.start("probe-" + node.name, () -> {
+                        try {
+                            knock(node, incarnation);
+                        } catch (Throwable t) {
+                            run.broke("the probe of " + node.name, t, !goesOn(node, incarnation));
+                        }
+                    });
                 }
             }
             LockSupport.parkNanos(KNOCK_NS);
         }
     }
 
+    /** Its answers are still wanted. */
+    private boolean goesOn(Node node, long incarnation) {
+        return !stopped && node.alive() && node.incarnation() == incarnation;
+    }
+
     private void knock(Node node, long incarnation) {
         long limit = System.nanoTime() + LIMIT_NS;
         Client client = run.extra(CLIENTS + node.name + "-" + incarnation);
-        while (!stopped && node.alive() && node.incarnation() == incarnation && System.nanoTime() - limit < 0) {
+        while (goesOn(node, incarnation) && System.nanoTime() - limit < 0) {
             try {
                 client.open(node, OPEN_MS);
             } catch (Exception e) {

@@ -296,18 +296,19 @@ public final class Runner {
     }
 
     private void go() throws Exception {
-        // Set before GO: no fault will come, so the tail is counted from the end of the fixed steps.
-        boolean faultFree = page.faultsDone() != 0;
+        long go = System.nanoTime();
+        boolean noneAsked = page.noneAsked();
         prober.start();
         Thread steps = start("steps", () -> {
             try {
                 driver.steps(this);
-            } catch (Exception | LinkageError e) {
-                System.out.println("fixed steps ended early: " + e);
+            } catch (Throwable t) {
+                stepsEnded(t);
             }
         });
-        // Steps that a broken system never lets end are given up like the traffic: so long after the last fault as the target says.
-        while (steps.isAlive() && !stopping() && (faultFree || !over(page.faultsDone(), stepsNs))) {
+        // Steps that a broken system never lets end are given up like the traffic: so long after the last fault as the target says, or after GO where
+        // that was before. Only where nothing was asked for they have all the time of the run.
+        while (steps.isAlive() && !stopping() && (noneAsked || !over(lastFault(go), stepsNs))) {
             LockSupport.parkNanos(POLL_NS);
         }
         stepsOver = true;
@@ -317,15 +318,21 @@ public final class Runner {
         page.fixedDone(System.nanoTime());
         long fixedDone = System.nanoTime();
         for (final Client client : clients) {
-            traffic.add(start("traffic-" + client.name, () -> trafficLoop(client)));
+            traffic.add(start("traffic-" + client.name, () -> {
+                try {
+                    trafficLoop(client);
+                } catch (Throwable t) {
+                    broke("the traffic of " + client.name, t, stopping());
+                }
+            }));
         }
         while (!stopping()) {
             long faults = page.faultsDone();
             if (faults != 0 && tailFrom == 0) {
                 tailFrom = Math.max(faults, fixedDone);
             }
-            // Steps that may go on for longer than a tail must leave one behind them.
-            long from = faultFree || stepsNs > TAIL_NS ? tailFrom : faults;
+            // Where no fault came after GO, the tail is what comes after the steps; steps that may go on for longer than one must leave one behind them.
+            long from = page.overAtGo() || stepsNs > TAIL_NS ? tailFrom : faults;
             if (tailFrom != 0 && (tailsDone() || over(from, TAIL_NS))) {
                 break;
             }
@@ -333,6 +340,40 @@ public final class Runner {
         }
         stopping = true;
         endTraffic();
+    }
+
+    /** When the last fault was done or given up, or GO given where that was later; 0 = it is still awaited. */
+    private long lastFault(long go) {
+        long faults = page.faultsDone();
+        return faults == 0 ? 0 : Math.max(faults, go);
+    }
+
+    /**
+     * The fixed steps threw. By what a client was told the run is weaker, and a reader is to know; an error is our program's. Given up, they may end in
+     * any way: their sessions are cut off.
+     */
+    private void stepsEnded(Throwable t) {
+        if (t instanceof Error) {
+            broke("the fixed steps", t, stepsOver());
+        } else if (!stepsOver() && !(t instanceof InterruptedException)) {
+            observations.note("the fixed steps ended early: " + brief(t));
+        }
+    }
+
+    /**
+     * A thread of the workload ends by an error of its own, so what it was to do is not done: no failure of the system's, and no pass.
+     *
+     * @param over nobody needs it any more
+     */
+    void broke(String what, Throwable t, boolean over) {
+        if (!over) {
+            observations.incomplete("progress", what + " ended: " + brief(t));
+        }
+    }
+
+    /** Its first line: a client that tried again and again may tell of each try. */
+    private static String brief(Throwable t) {
+        return t.toString().split("\n", 2)[0];
     }
 
     /** A time is up, counted from an instant (0 = not yet known). */

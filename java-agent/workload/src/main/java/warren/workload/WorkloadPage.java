@@ -37,6 +37,10 @@ final class WorkloadPage {
     private static final int DEADLINE = 9;
     private static final int ERROR = 10;
     private static final int FAULTS = 11;
+    private static final int TO_COME = 12;
+    /** Of TO_COME: all faults were done or given up before GO; none were asked for. 0: some are awaited. */
+    static final long OVER = 1;
+    static final long NONE_ASKED = 2;
     private static final int NODES = 16;
 
     private final MappedByteBuffer buffer;
@@ -86,6 +90,16 @@ final class WorkloadPage {
     /** How many faults are done. */
     long faults() {
         return get(FAULTS);
+    }
+
+    /** Said before GO: no fault comes any more, or none ever was to. */
+    boolean overAtGo() {
+        return get(TO_COME) == OVER || noneAsked();
+    }
+
+    /** Said before GO: a run without faults. */
+    boolean noneAsked() {
+        return get(TO_COME) == NONE_ASKED;
     }
 
     void fixedDone(long time) {

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -137,6 +138,11 @@ class RunnerTest {
         await(word);
     }
 
+    /** What is said before GO of a run without faults. */
+    private void faultFree() {
+        page.putLong(4 * 8, System.nanoTime()).putLong(12 * 8, WorkloadPage.NONE_ASKED);
+    }
+
     private void await(int word) throws Exception {
         long limit = System.nanoTime() + PATIENCE_NS;
         while (page.getLong(3 * 8) != word) {
@@ -169,7 +175,7 @@ class RunnerTest {
     void aWholeRun() throws Exception {
         start(new FakeDriver());
         command(WorkloadPage.CONNECT);
-        page.putLong(4 * 8, System.nanoTime());
+        faultFree();
         command(WorkloadPage.GO);
         for (String client : new String[] {"client-1", "client-2"}) {
             assertTrue(lines("history.jsonl", "\"ev\":\"invoke\"").stream().filter(l -> l.contains(client)).count() >= 40);
@@ -246,7 +252,7 @@ class RunnerTest {
             }
         });
         command(WorkloadPage.CONNECT);
-        page.putLong(4 * 8, System.nanoTime());
+        faultFree();
         command(WorkloadPage.GO);
         for (String client : new String[] {"sure-ok", "sure-anew", "sure-other"}) {
             assertEquals(1, ends(client), client);
@@ -268,7 +274,7 @@ class RunnerTest {
         driver.hang = true;
         start(driver);
         command(WorkloadPage.CONNECT);
-        page.putLong(4 * 8, System.nanoTime());
+        faultFree();
         long began = System.nanoTime();
         command(WorkloadPage.GO);
         long ms = (System.nanoTime() - began) / 1_000_000L;
@@ -285,7 +291,7 @@ class RunnerTest {
             FakeDriver driver = new FakeDriver();
             start(driver);
             command(WorkloadPage.CONNECT);
-            page.putLong(4 * 8, System.nanoTime());
+            faultFree();
             command(WorkloadPage.GO);
             driver.deaf = true;
             command(WorkloadPage.HEALED);
@@ -321,5 +327,117 @@ class RunnerTest {
         } finally {
             System.clearProperty("warren.steps_ms");
         }
+    }
+
+    @Test
+    void stepsAreGivenUpAlsoWhereTheLastFaultWasOverBeforeGo() throws Exception {
+        System.setProperty("warren.steps_ms", "1500");
+        try {
+            FakeDriver driver = new FakeDriver();
+            driver.endless = true;
+            start(driver);
+            command(WorkloadPage.CONNECT);
+            page.putLong(4 * 8, System.nanoTime() - 1_000_000_000L).putLong(12 * 8, WorkloadPage.OVER);
+            long go = System.nanoTime();
+            command(WorkloadPage.GO);
+            long ms = (driver.stepsEnded - go) / 1_000_000L;
+            assertTrue(ms >= 1500, "counted from GO, but given up after " + ms + " ms");
+            command(WorkloadPage.EXIT);
+        } finally {
+            System.clearProperty("warren.steps_ms");
+        }
+    }
+
+    @Test
+    void stepsOfARunWithoutFaultsAreNotGivenUp() throws Exception {
+        System.setProperty("warren.steps_ms", "100");
+        try {
+            FakeDriver driver = new FakeDriver();
+            driver.endless = true;
+            start(driver);
+            command(WorkloadPage.CONNECT);
+            faultFree();
+            page.putLong(2 * 8, WorkloadPage.GO);
+            Thread.sleep(600);
+            assertEquals(0, driver.stepsEnded);
+            command(WorkloadPage.STOP);
+            assertTrue(driver.stepsEnded > 0);
+            command(WorkloadPage.EXIT);
+        } finally {
+            System.clearProperty("warren.steps_ms");
+        }
+    }
+
+    @Test
+    void stepsThatBreakAreSaidUnlessTheyWereGivenUp() throws Exception {
+        // What they throw, whether after they were given up, and what a reader of the run finds.
+        Object[][] table = {
+            {new IOException("no session\n  no server"), false, "\"obs\":\"note\",\"text\":\"the fixed steps ended early: java.io.IOException: no session\""},
+            {new NoClassDefFoundError("a.B"), false,
+                "\"obs\":\"incomplete\",\"what\":\"progress\",\"why\":\"the fixed steps ended: java.lang.NoClassDefFoundError: a.B\""},
+            {new InterruptedException(), false, null},
+            {new IOException("cut off"), true, null},
+            {new NoClassDefFoundError("a.B"), true, null},
+        };
+        System.setProperty("warren.steps_ms", "200");
+        try {
+            for (Object[] row : table) {
+                dir = Files.createDirectory(dir.resolve("next"));
+                Throwable thrown = (Throwable) row[0];
+                boolean givenUp = (Boolean) row[1];
+                start(new FakeDriver() {
+                    @Override
+                    public void steps(Runner run) throws Exception {
+                        while (givenUp && !run.stepsOver()) {
+                            Thread.sleep(1);
+                        }
+                        if (thrown instanceof Error) {
+                            throw (Error) thrown;
+                        }
+                        throw (Exception) thrown;
+                    }
+                });
+                command(WorkloadPage.CONNECT);
+                // Those that are not to be given up have all the time that a busy machine may take.
+                page.putLong(4 * 8, System.nanoTime()).putLong(12 * 8, givenUp ? 0 : WorkloadPage.NONE_ASKED);
+                command(WorkloadPage.GO);
+                List<String> said = lines("observations.jsonl", "\"obs\"");
+                assertEquals(row[2] == null ? 0 : 1, said.size(), thrown + ": " + said);
+                if (row[2] != null) {
+                    assertTrue(said.get(0).contains((String) row[2]), said.get(0));
+                }
+                command(WorkloadPage.EXIT);
+            }
+        } finally {
+            System.clearProperty("warren.steps_ms");
+        }
+    }
+
+    @Test
+    void aThreadOfTheWorkloadThatBreaksIsSaid() throws Exception {
+        start(new FakeDriver() {
+            @Override
+            public void traffic(Client client) throws Exception {
+                if (client.index == 1) {
+                    throw new NoClassDefFoundError("a.B");
+                }
+                super.traffic(client);
+            }
+
+            @Override
+            public void probe(Client client) {
+                throw new NoClassDefFoundError("a.C");
+            }
+        });
+        command(WorkloadPage.CONNECT);
+        faultFree();
+        command(WorkloadPage.GO);
+        List<String> said = lines("observations.jsonl", "\"obs\"");
+        assertEquals(1, said.size(), "of a client whose traffic goes on to its end nothing: " + said);
+        String broke = "\"obs\":\"incomplete\",\"what\":\"progress\",\"why\":\"the traffic of client-2 ended: java.lang.NoClassDefFoundError: a.B\"";
+        assertTrue(said.get(0).contains(broke), said.get(0));
+        page.putLong(16 * 8, 2 << 8 | 1);
+        awaitLine("observations.jsonl", "the probe of n1 ended: java.lang.NoClassDefFoundError: a.C", "a probe that breaks is said");
+        command(WorkloadPage.EXIT);
     }
 }
