@@ -20,6 +20,10 @@ pub struct Rules {
     pub log_ignore: Vec<String>,
     /// A restarted server synchronises before it serves.
     pub rejoin: bool,
+    /// A read may show an older state than its session has seen: the target does not promise monotonic reads.
+    pub may_go_back: bool,
+    /// The key version of a replica is the order number (`mzxid`) of the change that wrote its content.
+    pub numbered: bool,
     /// The target's own clock, ms.
     pub tick_ms: u64,
     pub session_ms: u64,

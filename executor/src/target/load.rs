@@ -6,6 +6,7 @@ use super::groups::groups;
 use super::image::image;
 use super::near::near;
 use super::probes;
+use super::promise::promise;
 use super::rules;
 use super::section::{Section, TargetError};
 use super::system::system;
@@ -43,7 +44,7 @@ pub fn load_target(
     let epochs = epochs(&mut top)?;
     let collect = strings_of(&mut top, "collect", "files")?;
     let clock = clocks(&mut top, paper)?;
-    let rejoin = rejoin(&mut top)?;
+    let promise = promise(&mut top)?;
     top.end()?;
     Ok(Target {
         folders: chain.folders,
@@ -76,7 +77,7 @@ pub fn load_target(
         epochs,
         collect,
         clock,
-        rejoin,
+        promise,
     })
 }
 
@@ -122,16 +123,6 @@ fn epochs(top: &mut Section<'_>) -> Result<Vec<EpochFile>, TargetError> {
         s.end()?;
     }
     Ok(epochs)
-}
-
-/// `[promise]`.
-fn rejoin(top: &mut Section<'_>) -> Result<bool, TargetError> {
-    let Some(mut s) = top.opt_table("promise")? else {
-        return Ok(false);
-    };
-    let rejoin = s.bool("rejoin", false)?;
-    s.end()?;
-    Ok(rejoin)
 }
 
 /// `[clock]`, overlaid by `[paper]` when asked for.

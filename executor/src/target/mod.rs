@@ -13,6 +13,7 @@ mod image;
 mod load;
 mod near;
 mod probes;
+mod promise;
 mod rules;
 mod section;
 mod system;
@@ -24,6 +25,7 @@ pub use expand::expand;
 pub use find::{TargetSummary, find_target, list_targets, target_folders};
 pub use image::{Image, ImageStep, Place};
 pub use load::load_target;
+pub use promise::Promise;
 pub use section::TargetError;
 
 use std::collections::BTreeMap;
@@ -87,7 +89,8 @@ pub struct Target {
     pub collect: Vec<String>,
     /// The clock in force: tick_ms, session_ms and whatever else the templates use.
     pub clock: BTreeMap<String, i64>,
-    pub rejoin: bool,
+    /// `[promise]`.
+    pub promise: Promise,
 }
 
 /// Nodes configured alike.
@@ -227,7 +230,9 @@ impl Target {
             fatal_log: self.fatal_log.clone(),
             legal_log: self.legal_log.clone(),
             log_ignore: self.log_ignore.clone(),
-            rejoin: self.rejoin,
+            rejoin: self.promise.rejoin,
+            may_go_back: !self.promise.monotonic,
+            numbered: self.promise.numbered,
             tick_ms: clock("tick_ms"),
             session_ms: clock("session_ms"),
             lead_role: self.lead.clone(),

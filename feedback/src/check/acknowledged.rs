@@ -2,7 +2,8 @@
 //!
 //! Rule: in a complete round of final observations each key has, on each replica, a content that some order of its operations
 //! allows: it comes from a put that may have happened (ok or unknown) and after whose effect no acknowledged change of the key
-//! began; a key is absent only if no acknowledged put was made, or a delete that may have happened can be the last change.
+//! began; a key is absent only if no acknowledged put was made, or a delete that may have happened can be the last change. Where a content tells
+//! the order number of the change that wrote it (`[promise] numbered`), no acknowledged change of the key has a larger one.
 //!
 //! Why it is right: an acknowledged change that begins after another's latest possible effect comes after it in every order, so
 //! the other's content cannot be the last. Operations that overlap may take either order; an unknown one may have happened up to
@@ -10,10 +11,12 @@
 //! gone at any time here; that they are gone in the end is the leftovers' question. A change that was answered only after the
 //! look at the replicas began may have happened after a node was read: it may be there, and need not. A round in which no
 //! node tells what it holds may be a cluster that has lost everything: unknown, where anything was acknowledged. Design section 8,
-//! Safety; CrashFuzz section V-B (data loss).
+//! Safety; CrashFuzz section V-B (data loss). A number says it whatever is not known of the operations: a state that holds a change shows it, or
+//! what came after it, and a key that was deleted and made again has a larger number. So a write without an answer, which may by time have
+//! been the last, excuses no loss of one that the system numbered after it. An answer without a number claims nothing.
 
 use super::ops::{Act, Op, Ops, shown};
-use super::rounds::{Replicas, Round, last_complete, rounds, torn};
+use super::rounds::{Content, Replicas, Round, last_complete, rounds, torn};
 use super::{CheckResult, Found};
 use std::collections::BTreeMap;
 use warren_model::{FailureKind, NodeName, Observation, Rules, RunProduct, Stage};
@@ -93,8 +96,8 @@ pub(super) fn final_state(
     for key in ops.changed_keys() {
         let mut wrong_at: Vec<(&NodeName, Wrong)> = Vec::new();
         for (node, contents) in &replicas.nodes {
-            let content = contents.get(key).map(|c| c.value);
-            if let Err(wrong) = possible_last(&ops, key, content, looked) {
+            let content = contents.get(key).copied();
+            if let Err(wrong) = possible_last(&ops, key, content, looked, rules.numbered) {
                 wrong_at.push((*node, wrong));
             }
         }
@@ -144,10 +147,36 @@ pub(super) fn final_state(
 }
 
 /// Whether `found` (`None` = absent) can be the content that all operations together leave behind, on a node that was read after `looked`.
-fn possible_last(ops: &Ops<'_>, key: &str, found: Option<&str>, looked: u64) -> Result<(), Wrong> {
-    match found {
-        Some(value) => possible_content(ops, key, value, looked),
-        None => possible_absence(ops, key, looked),
+fn possible_last(
+    ops: &Ops<'_>,
+    key: &str,
+    found: Option<Content<'_>>,
+    looked: u64,
+    numbered: bool,
+) -> Result<(), Wrong> {
+    let Some(content) = found else {
+        return possible_absence(ops, key, looked);
+    };
+    possible_content(ops, key, content.value, looked)?;
+    match content.number().filter(|_| numbered) {
+        Some(number) => possible_number(ops, key, number, looked),
+        None => Ok(()),
+    }
+}
+
+/// Whether a content can be the last that was written under this order number.
+fn possible_number(ops: &Ops<'_>, key: &str, number: i64, looked: u64) -> Result<(), Wrong> {
+    let acknowledged = ops.changes(key).filter(|x| x.ok_by(looked));
+    let last = acknowledged.max_by_key(|x| x.mzxid());
+    match last.filter(|x| x.mzxid().is_some_and(|m| m > number)) {
+        None => Ok(()),
+        Some(x) => Err(Wrong {
+            cause: Cause::Lost,
+            evidence: vec![
+                format!("it holds what was written under order number {number:#x}"),
+                format!("acknowledged after it: {}", ops.tell(x)),
+            ],
+        }),
     }
 }
 

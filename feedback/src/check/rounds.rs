@@ -3,6 +3,10 @@
 //!
 //! Only a round that says it is complete can be compared: the workload made sure nothing changed meanwhile (for ZooKeeper: equal
 //! zxid before and after). A later complete round makes up for an earlier incomplete one.
+//!
+//! A round may be complete without a living node that could not be read, as it is without a dead one, if more than half of all nodes told what
+//! they hold: that node has no line in it, an `incomplete` names it, and nothing is said of it. Each node that spoke was made to show all that
+//! was acknowledged (a sync, an index of the log), so what it lacks is lost whoever is silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use warren_model::{NodeName, Observation, RunProduct};
@@ -77,6 +81,15 @@ pub struct Content<'a> {
     /// No content and empty content are the same.
     pub value: &'a str,
     pub key_version: Option<&'a str>,
+}
+
+impl Content<'_> {
+    /// The order number of the change that wrote it, of a target whose key versions are that.
+    #[must_use]
+    pub fn number(&self) -> Option<i64> {
+        let number = self.key_version?.parse().ok()?;
+        (number > 0).then_some(number)
+    }
 }
 
 /// The replicas of a round: per node its version and all its keys. A key that is not listed is absent: a node that only gave its

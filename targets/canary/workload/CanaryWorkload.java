@@ -5,8 +5,10 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import warren.workload.Client;
@@ -282,38 +284,81 @@ public final class CanaryWorkload extends Driver {
         String digest;
     }
 
+    /** A node that does not sync, cannot be dumped or does not come to the others' length is left out; the others make a round if they are more than half. */
     @Override
     public boolean observe(Runner run, Observations out, boolean durable) throws Exception {
         long limit = System.nanoTime() + OBSERVE_NS;
-        for (Node node : run.alive()) {
-            Client client = run.extra("sync-" + node.name);
-            client.open(node, 1000);
-            sync(client);
-            client.close();
-        }
-        Map<Node, Dump> dumps = dumps(run);
-        while (!equalLength(dumps) && System.nanoTime() - limit < 0) {
+        Set<Node> synced = synced(run, durable, limit - OBSERVE_NS / 2);
+        Map<Node, Client> clients = new LinkedHashMap<>();
+        Map<Node, Dump> dumps = dumps(run, clients);
+        Map<Node, Dump> told = ofOneLength(dumps, synced);
+        while (told.size() < synced.size() && System.nanoTime() - limit < 0) {
             LockSupport.parkNanos(20_000_000L);
-            dumps = dumps(run);
+            dumps = dumps(run, clients);
+            told = ofOneLength(dumps, synced);
         }
-        if (!equalLength(dumps)) {
-            out.incomplete("replicas", "the nodes did not come to one length");
+        for (Node node : run.alive()) {
+            if (!told.containsKey(node)) {
+                Dump dump = dumps.get(node);
+                String what = !synced.contains(node) ? " did not sync" : dump == null ? " did not tell what it holds"
+                        : " is at length " + dump.applied + ", others are not";
+                out.incomplete("replicas", node + what);
+            }
         }
-        for (Map.Entry<Node, Dump> e : dumps.entrySet()) {
+        boolean complete = 2 * told.size() > run.nodes.size();
+        // In a round that is complete each node that has a line counts as read.
+        for (Map.Entry<Node, Dump> e : (complete ? told : dumps).entrySet()) {
             for (String[] key : e.getValue().keys) {
                 out.replica(e.getKey(), e.getValue().applied, key[0], key[3], key[2]);
             }
             out.digest(e.getKey(), e.getValue().applied, e.getValue().digest);
         }
-        leaders(run, out, limit);
-        return equalLength(dumps);
+        leaders(run, out, limit, complete ? told.keySet() : dumps.keySet());
+        return complete;
+    }
+
+    /** Nodes that have all that was acknowledged before: each has answered a sync. One may still look for its leader, so they are asked until the limit. */
+    private static Set<Node> synced(Runner run, boolean durable, long limit) {
+        Set<Node> synced = new LinkedHashSet<>();
+        Map<Node, Client> clients = new LinkedHashMap<>();
+        while (true) {
+            for (Node node : run.alive()) {
+                if (!synced.contains(node) && synced(client(run, clients, "sync-", node), node, durable)) {
+                    synced.add(node);
+                }
+            }
+            if (synced.containsAll(run.alive()) || System.nanoTime() - limit >= 0) {
+                return synced;
+            }
+            LockSupport.parkNanos(20_000_000L);
+        }
+    }
+
+    /** With a read behind it: nothing of that is legally stale by now (the check `sync`). What it showed after the restart of all would be told as shown by the test. */
+    private static boolean synced(Client client, Node node, boolean durable) {
+        try {
+            client.open(node, 1000);
+            boolean done = sync(client).isOk();
+            if (done && !durable) {
+                read(client, "shared");
+            }
+            return done;
+        } catch (Exception e) {
+            return false;
+        } finally {
+            client.close();
+        }
+    }
+
+    private static Client client(Runner run, Map<Node, Client> clients, String name, Node node) {
+        return clients.computeIfAbsent(node, at -> run.extra(name + at.name));
     }
 
     /**
      * A leader that changes between two questions looks like two: all are asked twice, and told is what they say both times. One that was
-     * deposed may not know it for a moment, so two are asked on.
+     * deposed may not know it for a moment, so two are asked on. Of a node that is not among those read only its silence is told.
      */
-    private static void leaders(Runner run, Observations out, long limit) throws Exception {
+    private static void leaders(Runner run, Observations out, long limit, Set<Node> read) throws Exception {
         Map<Node, String> leaders = Condition.steady(limit, () -> leading(run));
         while (leaders != null && leaders.size() > 1 && System.nanoTime() - limit < 0) {
             LockSupport.parkNanos(20_000_000L);
@@ -323,14 +368,25 @@ public final class CanaryWorkload extends Driver {
             out.incomplete("leader", "who leads, or in which epoch, changes whenever it is asked");
             return;
         }
-        leaders.forEach(out::leader);
+        for (Node node : run.alive()) {
+            if (!read.contains(node)) {
+                out.incomplete("leader", node + " was not read");
+            } else if (leaders.containsKey(node)) {
+                out.leader(node, leaders.get(node));
+            }
+        }
     }
 
     /** Each node that says it leads, and its epoch. */
-    private static Map<Node, String> leading(Runner run) throws IOException {
+    private static Map<Node, String> leading(Runner run) {
         Map<Node, String> leading = new LinkedHashMap<>();
         for (Node node : run.alive()) {
-            String status = Sockets.word(run.clients.get(0).address, node.address, PORT, "srvr", 1000);
+            String status = "";
+            try {
+                status = Sockets.word(run.clients.get(0).address, node.address, PORT, "srvr", 1000);
+            } catch (IOException e) {
+                // it does not say so
+            }
             if (status.contains("Mode: leader")) {
                 leading.put(node, status.replaceAll("(?s).*Epoch: (\\d+).*", "$1"));
             }
@@ -338,34 +394,47 @@ public final class CanaryWorkload extends Driver {
         return leading;
     }
 
-    private Map<Node, Dump> dumps(Runner run) throws Exception {
+    /** Of each node that answers. */
+    private static Map<Node, Dump> dumps(Runner run, Map<Node, Client> clients) {
         Map<Node, Dump> dumps = new LinkedHashMap<>();
         for (Node node : run.alive()) {
-            Client client = run.extra("check-" + node.name);
-            client.open(node, 1000);
-            Dump dump = new Dump();
-            String line = connection(client).ask("dump");
-            while (!line.startsWith("end ")) {
-                dump.keys.add(line.split(" "));
-                line = connection(client).answer();
+            Client client = client(run, clients, "check-", node);
+            try {
+                client.open(node, 1000);
+                dumps.put(node, dump(connection(client)));
+            } catch (Exception e) {
+                // it is missing in what is told
+            } finally {
+                client.close();
             }
-            String[] words = line.split(" ");
-            dump.applied = words[1];
-            dump.digest = words[2];
-            dumps.put(node, dump);
-            client.close();
         }
         return dumps;
     }
 
-    private static boolean equalLength(Map<Node, Dump> dumps) {
-        String length = null;
-        for (Dump dump : dumps.values()) {
-            if (length != null && !length.equals(dump.applied)) {
-                return false;
-            }
-            length = dump.applied;
+    private static Dump dump(Connection connection) throws IOException {
+        Dump dump = new Dump();
+        String line = connection.ask("dump");
+        while (!line.startsWith("end ")) {
+            dump.keys.add(line.split(" "));
+            line = connection.answer();
         }
-        return true;
+        String[] words = line.split(" ");
+        dump.applied = words[1];
+        dump.digest = words[2];
+        return dump;
+    }
+
+    /** Those that are synced and at one length: at the one that most are at. */
+    private static Map<Node, Dump> ofOneLength(Map<Node, Dump> dumps, Set<Node> synced) {
+        Map<String, Map<Node, Dump>> lengths = new LinkedHashMap<>();
+        Map<Node, Dump> most = new LinkedHashMap<>();
+        for (Map.Entry<Node, Dump> e : dumps.entrySet()) {
+            if (synced.contains(e.getKey())) {
+                Map<Node, Dump> at = lengths.computeIfAbsent(e.getValue().applied, length -> new LinkedHashMap<>());
+                at.put(e.getKey(), e.getValue());
+                most = at.size() > most.size() ? at : most;
+            }
+        }
+        return most;
     }
 }

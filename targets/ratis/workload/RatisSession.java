@@ -17,6 +17,7 @@ import org.apache.ratis.protocol.RaftClientReply;
 import org.apache.ratis.protocol.RaftGroup;
 import org.apache.ratis.protocol.RaftPeerId;
 import org.apache.ratis.retry.RetryPolicies;
+import org.apache.ratis.retry.RetryPolicy;
 import org.apache.ratis.util.TimeDuration;
 import warren.workload.NamedSession;
 
@@ -28,6 +29,14 @@ final class RatisSession extends NamedSession {
     private static final int TRIES = 40;
     private static final int TRY_MS = 1000;
     private static final int PAUSE_MS = 25;
+    /** Of clients: an election lasts longer than one try. */
+    static final RetryPolicy PATIENT = RetryPolicies.retryUpToMaximumCountWithFixedSleep(TRIES,
+            TimeDuration.valueOf(PAUSE_MS, TimeUnit.MILLISECONDS));
+    /**
+     * Of who asks one server what it holds: to the library a variable that is not there is an error like any other, so it would be asked for
+     * until the time is over, and a loss would look like a server that does not answer.
+     */
+    static final RetryPolicy ONCE = RetryPolicies.noRetry();
     /** Closing a client waits for its connections, and calls retry beyond any limit of ours: neither on the workload's threads. */
     private static final ExecutorService ASIDE = Executors.newCachedThreadPool(body -> {
         Thread thread = new Thread(body, "aside");
@@ -40,16 +49,14 @@ final class RatisSession extends NamedSession {
     private final long limitMs;
     private volatile Future<?> pending;
 
-    RatisSession(String id, RaftGroup group, RaftPeerId first, long limitMs) {
+    RatisSession(String id, RaftGroup group, RaftPeerId first, long limitMs, RetryPolicy policy) {
         super(id);
         this.group = group;
         this.limitMs = limitMs;
         RaftProperties properties = new RaftProperties();
         RaftClientConfigKeys.Rpc.setRequestTimeout(properties, TimeDuration.valueOf(TRY_MS, TimeUnit.MILLISECONDS));
         client = RaftClient.newBuilder().setProperties(properties).setRaftGroup(group).setLeaderId(first)
-                .setRetryPolicy(RetryPolicies.retryUpToMaximumCountWithFixedSleep(TRIES,
-                        TimeDuration.valueOf(PAUSE_MS, TimeUnit.MILLISECONDS)))
-                .build();
+                .setRetryPolicy(policy).build();
     }
 
     /** Whether this server answers for the group at all. */

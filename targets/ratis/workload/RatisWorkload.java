@@ -5,6 +5,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
@@ -38,11 +40,14 @@ public final class RatisWorkload extends Driver {
     /** The example's own name for its group. */
     private static final String GROUP = "demoRaftGroup123";
     private static final long OBSERVE_NS = 8_000_000_000L;
+    /** How long one look waits for servers that do not tell what they hold, and one server between two tries. */
+    private static final long LOOK_NS = 2_000_000_000L;
+    private static final long LOOK_AGAIN_NS = 50_000_000L;
     private static final long FIRST_NS = 20_000_000_000L;
     private static final long ASK_MS = 1500;
     private final long operationMs = Runner.number("session_ms", 2000);
     private final AtomicLong numbers = new AtomicLong();
-    /** Variables with at least one acknowledged assignment: what a server must know. Asking for others costs a second each. */
+    /** Variables with at least one acknowledged assignment: what a server must know. */
     private final Set<String> assigned = new ConcurrentSkipListSet<>();
     private final Map<Client, Traffic> traffic = new LinkedHashMap<>();
 
@@ -77,7 +82,8 @@ public final class RatisWorkload extends Driver {
 
     @Override
     public Session open(Client client, Node at, long timeoutMs) throws Exception {
-        RatisSession session = new RatisSession(client.name + "#" + numbers.incrementAndGet(), group, peer(at), operationMs);
+        String name = client.name + "#" + numbers.incrementAndGet();
+        RatisSession session = new RatisSession(name, group, peer(at), operationMs, RatisSession.PATIENT);
         try {
             session.knock(peer(at), Math.min(timeoutMs, ASK_MS));
             return session;
@@ -217,55 +223,98 @@ public final class RatisWorkload extends Driver {
 
     // ---- what can be seen of the healed cluster
 
+    /** What the servers that were asked hold, once they had applied an index of the log; else why it is not known. */
+    private static final class Look {
+        final long index;
+        final Map<Node, Map<String, Long>> contents = new ConcurrentHashMap<>();
+        final Map<Node, String> silent = new ConcurrentHashMap<>();
+
+        Look(long index) {
+            this.index = index;
+        }
+    }
+
     /**
-     * A last assignment says how far the log reaches; then each server is asked for every variable, once it has applied up to
-     * there. A server that does not get there in time leaves the round incomplete. The last assignment is no operation of the
-     * history, and no replica line tells of it: it would be judged as a client's change in every later round.
+     * An assignment says how far the log reaches, and each server is asked for every variable, once it has applied up to there; then all that
+     * again. A straggler's assignment may be applied between two questions, on one server before and on another after it was asked, and
+     * indices do not tell: Ratis puts entries of its own between them. But no variable gets a value twice, so one that has the same value
+     * in both looks had it all the time between, at the second look's index too, of which nothing was there yet in the first. A server
+     * that does not tell, or goes on changing, is left out; the others make a round if they are more than half. These assignments are no
+     * operations of the history, and no replica line tells of them: they would be judged as a client's changes in every later round.
      */
     @Override
     public boolean observe(Runner run, Observations out, boolean durable) throws Exception {
         long limit = System.nanoTime() + OBSERVE_NS;
+        Set<String> names = new TreeSet<>(assigned);
         Client client = run.extra("observe");
-        long last = -1;
-        while (last < 0) {
-            if (System.nanoTime() - limit > 0) {
-                out.incomplete("replicas", "no assignment succeeded");
-                return false;
+        try {
+            Look before = null;
+            while (true) {
+                long index = last(client, Math.max(limit, System.nanoTime() + LOOK_NS));
+                if (index < 0) {
+                    out.incomplete("replicas", "no assignment succeeded");
+                    return false;
+                }
+                Look now = look(run.alive(), names, index);
+                if (before != null) {
+                    Look settled = settled(before, now);
+                    if (settled.silent.isEmpty() || System.nanoTime() - limit >= 0) {
+                        return tell(run, out, settled);
+                    }
+                }
+                before = now;
             }
+        } finally {
+            client.close();
+        }
+    }
+
+    /** The index of one more assignment; -1: none succeeded in time. */
+    private long last(Client client, long limit) {
+        while (true) {
             try {
                 client.session(ASK_MS);
-                last = of(client).assign("last", new DoubleValue(numbers.incrementAndGet())).getLogIndex();
+                return of(client).assign("last", new DoubleValue(numbers.incrementAndGet())).getLogIndex();
             } catch (Exception e) {
+                if (System.nanoTime() - limit >= 0) {
+                    return -1;
+                }
                 LockSupport.parkNanos(20_000_000L);
             }
         }
-        boolean complete = true;
-        for (Node node : run.alive()) {
-            Map<String, Long> seen;
-            try {
-                seen = contents(node, last, limit);
-            } catch (Exception e) {
-                out.incomplete("replicas", node + " did not tell its variables as of " + last + ": " + e);
-                complete = false;
-                continue;
-            }
-            for (Map.Entry<String, Long> e : seen.entrySet()) {
-                // No variable gets a value twice, so the value itself numbers the content.
-                out.replica(node, Long.toString(last), e.getKey(), e.getValue().toString(), e.getValue().toString());
-            }
-            // Says that it was read, too: a server that has nothing at all has no line of its own else.
-            out.digest(node, Long.toString(last), Integer.toHexString(seen.hashCode()));
-        }
-        client.close();
-        return complete;
     }
 
-    private Map<String, Long> contents(Node node, long index, long limit) throws Exception {
+    /** Asks all at once, each in a thread of its own: one that does not answer must not keep the others waiting. */
+    private Look look(List<Node> nodes, Set<String> names, long index) throws InterruptedException {
+        Look look = new Look(index);
+        long limit = System.nanoTime() + LOOK_NS;
+        List<Thread> threads = new ArrayList<>();
+        for (Node node : nodes) {
+            look.silent.put(node, "did not answer");
+            Thread thread = new Thread(() -> {
+                try {
+                    look.contents.put(node, contents(node, names, index, limit));
+                    look.silent.remove(node);
+                } catch (Exception e) {
+                    look.silent.put(node, "did not tell its variables as of " + index + ": " + e);
+                }
+            }, "contents-" + node);
+            thread.setDaemon(true);
+            thread.start();
+            threads.add(thread);
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        return look;
+    }
+
+    private Map<String, Long> contents(Node node, Set<String> names, long index, long limit) throws Exception {
         while (true) {
-            RatisSession session = new RatisSession("contents", group, peer(node), operationMs);
+            RatisSession session = new RatisSession("contents", group, peer(node), operationMs, RatisSession.ONCE);
             try {
                 Map<String, Long> seen = new TreeMap<>();
-                for (String name : assigned) {
+                for (String name : names) {
                     Long value = session.applied(name, index, peer(node), ASK_MS);
                     if (value != null) {
                         seen.put(name, value);
@@ -276,10 +325,41 @@ public final class RatisWorkload extends Driver {
                 if (System.nanoTime() - limit > 0) {
                     throw e;
                 }
-                LockSupport.parkNanos(20_000_000L);
+                LockSupport.parkNanos(LOOK_AGAIN_NS);
             } finally {
                 session.drop();
             }
         }
+    }
+
+    /** Of a look what was so in the one before it, too. */
+    private static Look settled(Look before, Look now) {
+        Look settled = new Look(now.index);
+        settled.silent.putAll(now.silent);
+        for (Map.Entry<Node, Map<String, Long>> e : now.contents.entrySet()) {
+            if (e.getValue().equals(before.contents.get(e.getKey()))) {
+                settled.contents.put(e.getKey(), e.getValue());
+            } else {
+                settled.silent.put(e.getKey(), "did not come to rest before " + now.index);
+            }
+        }
+        return settled;
+    }
+
+    private static boolean tell(Runner run, Observations out, Look look) {
+        for (Node node : run.nodes) {
+            Map<String, Long> seen = look.contents.get(node);
+            if (look.silent.containsKey(node)) {
+                out.incomplete("replicas", node + " " + look.silent.get(node));
+            } else if (seen != null) {
+                for (Map.Entry<String, Long> e : seen.entrySet()) {
+                    // No variable gets a value twice, so the value itself numbers the content.
+                    out.replica(node, Long.toString(look.index), e.getKey(), e.getValue().toString(), e.getValue().toString());
+                }
+                // Says that it was read, too: a server that has nothing at all has no line of its own else.
+                out.digest(node, Long.toString(look.index), Integer.toHexString(seen.hashCode()));
+            }
+        }
+        return 2 * look.contents.size() > run.nodes.size();
     }
 }

@@ -18,8 +18,9 @@ import warren.workload.Sockets;
 
 /**
  * What can be seen of a healed ensemble: leftover ephemerals, the whole tree of every server between two `srvr` rounds with one
- * and the same zxid, its digest, who leads in which epoch. One object per round; the only operations of the history that it makes are
- * reads behind a sync.
+ * and the same zxid, its digest, who leads in which epoch. A server that cannot be read, or is at another zxid, is told apart, and the
+ * others are a round if they are more than half. One object per round; the only operations of the history that it makes are reads behind
+ * a sync.
  */
 final class ZkObserver {
     private static final Pattern ZXID = Pattern.compile("Zxid: 0x([0-9a-f]+)");
@@ -63,13 +64,21 @@ final class ZkObserver {
         Exception failure;
     }
 
+    /** What the servers hold that are at one zxid, and of each other one that lives why it is not among them. */
+    private static final class Look {
+        String zxid = "";
+        final Map<Node, Tree> trees = new LinkedHashMap<>();
+        final Map<Node, String> status = new LinkedHashMap<>();
+        Map<Node, String> hashes = new LinkedHashMap<>();
+        final Map<Node, String> silent = new LinkedHashMap<>();
+    }
+
     boolean observe() throws Exception {
-        for (Node node : run.alive()) {
-            Client client = run.extra("check-" + node.name);
-            client.open(node, sessionMs);
-            clients.put(node, client);
-        }
         try {
+            if (!open()) {
+                out.incomplete("replicas", "no session at more than half of the servers");
+                return false;
+            }
             awaitEphemerals();
             if (!durable) {
                 fresh();
@@ -82,30 +91,65 @@ final class ZkObserver {
         }
     }
 
-    private static ZkSession of(Client client) {
+    /** Opens a session at each server; one that will not have one is asked again for a while. @return whether more than half have one */
+    private boolean open() {
+        long limit = System.nanoTime() + sessionMs * 500_000L;
+        while (true) {
+            int opened = 0;
+            List<Node> living = run.alive();
+            for (Node node : living) {
+                try {
+                    held(node, sessionMs);
+                    opened++;
+                } catch (Exception e) {
+                    // it is asked again, here and at every look
+                }
+            }
+            if (opened == living.size() || System.nanoTime() - limit >= 0) {
+                return 2 * opened > run.nodes.size();
+            }
+            LockSupport.parkNanos(POLL_NS);
+        }
+    }
+
+    /** The session at a server, a new one where that broke. */
+    private ZkSession held(Node node, int limitMs) throws Exception {
+        Client client = clients.computeIfAbsent(node, at -> run.extra("check-" + at.name));
+        if (client.session() == null || !client.session().usable()) {
+            client.open(node, limitMs);
+        }
         return (ZkSession) client.session();
     }
 
+    /** The same, with all that was acknowledged before. */
+    private ZkSession synced(Node node) throws Exception {
+        ZkSession session = held(node, WORD_MS);
+        int error = session.sync("/").error;
+        if (error != ZkSession.OK) {
+            throw new IOException("sync: code " + error);
+        }
+        return session;
+    }
+
     /** All sessions but ours are closed: their ephemerals must go, at the latest when the sessions have expired. */
-    private void awaitEphemerals() throws Exception {
-        Client client = clients.values().iterator().next();
+    private void awaitEphemerals() {
         long limit = System.nanoTime() + 2L * sessionMs * 1_000_000L;
         while (true) {
-            of(client).sync("/");
-            Tree tree = tree(client);
-            if (tree.failure != null) {
-                throw tree.failure;
-            }
+            Tree tree = anyTree();
             Map<String, Long> left = new TreeMap<>();
             for (Map.Entry<String, Znode> e : tree.nodes.entrySet()) {
                 if (e.getValue().answer.ephemeralOwner != 0) {
                     left.put(e.getKey(), e.getValue().answer.ephemeralOwner);
                 }
             }
-            if (left.isEmpty()) {
+            if (tree.failure == null && left.isEmpty()) {
                 return;
             }
             if (System.nanoTime() - limit >= 0) {
+                if (tree.failure != null) {
+                    out.incomplete("leftovers", "no server shows its tree: " + tree.failure);
+                    return;
+                }
                 for (Map.Entry<String, Long> e : left.entrySet()) {
                     out.leftover("ephemeral", e.getKey(), "0x" + Long.toHexString(e.getValue()));
                 }
@@ -115,59 +159,111 @@ final class ZkObserver {
         }
     }
 
+    /** That of the first server that shows it. */
+    private Tree anyTree() {
+        Tree tree = new Tree();
+        tree.failure = new IOException("no server lives");
+        for (Node node : run.alive()) {
+            try {
+                tree = tree(synced(node));
+            } catch (Exception e) {
+                tree = new Tree();
+                tree.failure = e;
+            }
+            if (tree.failure == null) {
+                return tree;
+            }
+        }
+        return tree;
+    }
+
     /** Read at each server behind a sync: nothing of this is legally stale by now (the check `sync`). */
     private void fresh() {
         for (Client client : clients.values()) {
-            ZkWorkload.sync(client);
-            for (String path : FRESH) {
-                ZkWorkload.read(client, path);
+            if (client.session() != null && client.session().usable()) {
+                ZkWorkload.sync(client);
+                for (String path : FRESH) {
+                    ZkWorkload.read(client, path);
+                }
             }
         }
     }
 
-    private boolean compare() throws Exception {
-        long limit = System.nanoTime() + ROUNDS_NS;
-        String why = "";
+    /** Looks until all that live are at one zxid. When that does not come, what more than half showed counts; in the first half of the time it is waited for. */
+    private boolean compare() throws InterruptedException {
+        long begun = System.nanoTime();
+        Look most = null;
         while (true) {
-            for (Client client : clients.values()) {
-                of(client).sync("/");
+            boolean some = most == null && System.nanoTime() - begun >= ROUNDS_NS / 2;
+            Look look = look(some);
+            if (2 * look.trees.size() > run.nodes.size()) {
+                most = look;
             }
-            Map<Node, String> before = words("srvr");
-            String zxid = common(before);
-            if (zxid != null) {
-                Map<Node, Tree> trees = trees();
-                Map<Node, String> hashes = words("hash");
-                Map<Node, String> after = words("srvr");
-                why = failure(trees);
-                if (why == null && zxid.equals(common(after))) {
-                    tell(zxid, trees, hashes);
-                    leaders(after);
-                    return true;
-                }
-                why = why == null ? "the zxid moved on while the trees were read" : why;
-            } else {
-                why = "servers have different zxids: " + zxids(before);
-            }
-            if (System.nanoTime() - limit >= 0) {
-                out.incomplete("replicas", why);
-                out.incomplete("digests", why);
-                leaders(before);
-                return false;
+            boolean all = most == look && look.silent.isEmpty();
+            if (all || System.nanoTime() - begun >= ROUNDS_NS) {
+                Look told = most == null ? look : most;
+                silence(told);
+                tell(told);
+                return most != null;
             }
             LockSupport.parkNanos(POLL_NS);
         }
     }
 
-    private Map<Node, String> words(String word) {
+    /** @param some whether to read the trees of some, where not all are at one zxid */
+    private Look look(boolean some) throws InterruptedException {
+        Look look = new Look();
+        List<Node> asked = new ArrayList<>();
+        for (Node node : run.alive()) {
+            try {
+                synced(node);
+                asked.add(node);
+            } catch (Exception e) {
+                look.silent.put(node, "did not sync: " + e);
+            }
+        }
+        Map<Node, String> before = words("srvr", asked);
+        look.zxid = common(before);
+        List<Node> equal = new ArrayList<>();
+        for (Node node : asked) {
+            String zxid = find(ZXID, before.get(node));
+            if (!zxid.isEmpty() && zxid.equals(look.zxid)) {
+                equal.add(node);
+            } else {
+                look.silent.put(node, "is at zxid `" + zxid + "`, others at `" + look.zxid + "`");
+            }
+        }
+        look.status.putAll(before);
+        if (!some && !look.silent.isEmpty()) {
+            return look;
+        }
+        Map<Node, Tree> trees = trees(equal);
+        look.hashes = words("hash", equal);
+        Map<Node, String> after = words("srvr", equal);
+        look.status.putAll(after);
+        for (Node node : equal) {
+            Tree tree = trees.get(node);
+            if (tree == null || tree.failure != null) {
+                look.silent.put(node, "could not be read: " + (tree == null ? "no answer" : tree.failure));
+            } else if (!look.zxid.equals(find(ZXID, after.get(node)))) {
+                look.silent.put(node, "moved on from zxid " + look.zxid + " while its tree was read");
+            } else {
+                look.trees.put(node, tree);
+            }
+        }
+        return look;
+    }
+
+    private Map<Node, String> words(String word, List<Node> nodes) {
         Map<Node, String> answers = new LinkedHashMap<>();
-        for (Map.Entry<Node, Client> e : clients.entrySet()) {
+        for (Node node : nodes) {
             String answer;
             try {
-                answer = Sockets.word(e.getValue().address, e.getKey().address, ZkWorkload.PORT, word, WORD_MS);
+                answer = Sockets.word(clients.get(node).address, node.address, ZkWorkload.PORT, word, WORD_MS);
             } catch (IOException x) {
                 answer = "";
             }
-            answers.put(e.getKey(), answer);
+            answers.put(node, answer);
         }
         return answers;
     }
@@ -177,60 +273,57 @@ final class ZkObserver {
         return m.find() ? m.group(1) : "";
     }
 
-    private static List<String> zxids(Map<Node, String> answers) {
-        List<String> all = new ArrayList<>();
-        for (Map.Entry<Node, String> e : answers.entrySet()) {
-            all.add(e.getKey() + "=" + find(ZXID, e.getValue()));
-        }
-        return all;
-    }
-
-    /** The one zxid of all servers, or null. */
+    /** The zxid that most servers are at; empty: none tells one. */
     private static String common(Map<Node, String> answers) {
-        String one = null;
+        Map<String, Integer> counts = new TreeMap<>();
+        String most = "";
         for (String answer : answers.values()) {
             String zxid = find(ZXID, answer);
-            if (zxid.isEmpty() || one != null && !one.equals(zxid)) {
-                return null;
+            if (!zxid.isEmpty() && counts.merge(zxid, 1, Integer::sum) > counts.getOrDefault(most, 0)) {
+                most = zxid;
             }
-            one = zxid;
         }
-        return one;
+        return most;
     }
 
     /** Reads all servers at once, one thread each. */
-    private Map<Node, Tree> trees() throws InterruptedException {
+    private Map<Node, Tree> trees(List<Node> nodes) throws InterruptedException {
         final Map<Node, Tree> trees = new LinkedHashMap<>();
-        List<Thread> threads = new ArrayList<>();
-        for (final Map.Entry<Node, Client> e : clients.entrySet()) {
-            final Tree[] place = new Tree[1];
+        Map<Node, Thread> threads = new LinkedHashMap<>();
+        for (final Node node : nodes) {
+            final ZkSession session = (ZkSession) clients.get(node).session();
             Thread thread = new Thread(() -> {
-                Tree tree = tree(e.getValue());
+                Tree tree = tree(session);
                 synchronized (trees) {
-                    trees.put(e.getKey(), tree);
+                    trees.put(node, tree);
                 }
-            }, "tree-" + e.getKey());
+            }, "tree-" + node);
             thread.setDaemon(true);
             thread.start();
-            threads.add(thread);
+            threads.put(node, thread);
         }
-        for (Thread thread : threads) {
-            thread.join(ROUNDS_NS / 1_000_000L);
+        long limit = System.nanoTime() + ROUNDS_NS;
+        for (Map.Entry<Node, Thread> e : threads.entrySet()) {
+            e.getValue().join(Math.max(1, (limit - System.nanoTime()) / 1_000_000L));
+            if (e.getValue().isAlive()) {
+                // Its thread still reads there: nobody else may ask in that session.
+                clients.get(e.getKey()).drop();
+            }
         }
         synchronized (trees) {
             return new LinkedHashMap<>(trees);
         }
     }
 
-    private static Tree tree(Client client) {
+    private static Tree tree(ZkSession session) {
         Tree tree = new Tree();
         Deque<String> open = new ArrayDeque<>();
         open.add("/");
         try {
             while (!open.isEmpty()) {
                 String path = open.poll();
-                ZkSession.Answer data = of(client).getData(path);
-                ZkSession.Answer children = of(client).getChildren(path);
+                ZkSession.Answer data = session.getData(path);
+                ZkSession.Answer children = session.getChildren(path);
                 if (data.error == ZkSession.NO_NODE || children.error == ZkSession.NO_NODE) {
                     continue;
                 }
@@ -251,25 +344,28 @@ final class ZkObserver {
         return tree;
     }
 
-    private String failure(Map<Node, Tree> trees) {
-        for (Map.Entry<Node, Client> e : clients.entrySet()) {
-            Tree tree = trees.get(e.getKey());
-            if (tree == null || tree.failure != null) {
-                return e.getKey() + " could not be read: " + (tree == null ? "no answer" : tree.failure);
-            }
+    /** Says which servers are not among those that are told. */
+    private void silence(Look look) {
+        if (look.silent.isEmpty()) {
+            return;
         }
-        return null;
+        List<String> all = new ArrayList<>();
+        look.silent.forEach((node, why) -> all.add(node + " " + why));
+        String why = String.join("; ", all);
+        out.incomplete("replicas", why);
+        out.incomplete("digests", why);
+        out.incomplete("leader", why);
     }
 
-    private void tell(String zxid, Map<Node, Tree> trees, Map<Node, String> hashes) {
-        for (Map.Entry<Node, Tree> t : trees.entrySet()) {
+    /** Nothing of a server without its tree: one that has a line here counts as read. */
+    private void tell(Look look) {
+        for (Map.Entry<Node, Tree> t : look.trees.entrySet()) {
+            Node node = t.getKey();
             for (Map.Entry<String, Znode> z : t.getValue().nodes.entrySet()) {
-                out.replica(t.getKey(), "0x" + zxid, z.getKey(), z.getValue().value(),
-                        Long.toString(z.getValue().answer.mzxid));
+                out.replica(node, "0x" + look.zxid, z.getKey(), z.getValue().value(), Long.toString(z.getValue().answer.mzxid));
             }
-        }
-        for (Map.Entry<Node, String> h : hashes.entrySet()) {
-            digests(h.getKey(), h.getValue());
+            digests(node, look.hashes.get(node));
+            leader(node, look.status.get(node));
         }
     }
 
@@ -281,12 +377,10 @@ final class ZkObserver {
         }
     }
 
-    private void leaders(Map<Node, String> answers) {
-        for (Map.Entry<Node, String> e : answers.entrySet()) {
-            if (find(MODE, e.getValue()).equals("leader")) {
-                long zxid = Long.parseLong(find(ZXID, e.getValue()), 16);
-                out.leader(e.getKey(), Long.toString(zxid >>> 32));
-            }
+    private void leader(Node node, String status) {
+        if (find(MODE, status).equals("leader")) {
+            long zxid = Long.parseLong(find(ZXID, status), 16);
+            out.leader(node, Long.toString(zxid >>> 32));
         }
     }
 }

@@ -388,3 +388,202 @@ fn what_cannot_be_told_is_unknown() {
         assert_eq!(count(&run(b)), (0, 1), "{file} is torn");
     }
 }
+
+/// One key on one node, written under this order number.
+fn numbered(node: &str, value: &str, number: &str) -> Observation {
+    Observation::Replica {
+        node: node.into(),
+        version: "9".into(),
+        key: "/a".into(),
+        value: Some(value.into()),
+        key_version: Some(number.into()),
+        durable: false,
+    }
+}
+
+/// With `[promise] numbered` and without it: how many failures.
+fn by_numbers(b: Build) -> [CheckResult; 2] {
+    [true, false].map(|numbered| {
+        let rules = Rules {
+            numbered,
+            ..rules()
+        };
+        check(&b.product, &rules)
+    })
+}
+
+/// A create under 10, then a write without an answer that by time may have been the last.
+fn doubtful() -> Build {
+    Build::new()
+        .op(op("s", "create", "/a", 1, 2).put("0").m(10))
+        .op(op("t", "write", "/a", 3, 4).put("1").unknown())
+}
+
+#[test]
+fn a_number_tells_what_time_does_not() {
+    let wrote = |b: Build| b.op(op("s", "write", "/a", 5, 6).put("2").m(12));
+    let lost: Vec<(&str, Build)> = vec![
+        ("a write without an answer came before", wrote(doubtful())),
+        (
+            "a delete after it is undone",
+            doubtful().op(op("s", "delete", "/a", 5, 6).m(12)),
+        ),
+        (
+            "a delete among others",
+            doubtful()
+                .op(op("s", "delete", "/a", 5, 6).m(12))
+                .op(op("t", "create", "/a", 7, 8).put("3").unknown()),
+        ),
+        (
+            "a compare and set",
+            doubtful().op(op("s", "cas", "/a", 5, 6).put("2").m(12)),
+        ),
+        (
+            "answered just as the look began",
+            wrote(doubtful()).phase(Phase::Final, 6),
+        ),
+    ];
+    for (name, b) in lost {
+        let b = b
+            .obs(numbered("n1", "1", "11"))
+            .obs(numbered("n2", "1", "11"));
+        let [with, without] = by_numbers(b.round(true));
+        assert_eq!(count(&with), (1, 0), "{name}: {with:?}");
+        let failure = &with.failures[0];
+        assert!(
+            failure.normalised.ends_with("lost on every replica"),
+            "{name}"
+        );
+        assert!(
+            failure.evidence[2].ends_with("order number 0xb"),
+            "{name}: {failure:?}"
+        );
+        assert_eq!(count(&without), (0, 0), "{name}, not promised");
+    }
+    let [part, _] = by_numbers(
+        wrote(doubtful())
+            .obs(numbered("n1", "1", "11"))
+            .obs(numbered("n2", "2", "12"))
+            .round(true),
+    );
+    assert_eq!(count(&part), (1, 0), "{part:?}");
+    let failure = &part.failures[0];
+    assert!(failure.normalised.ends_with("on a part of the replicas"));
+    assert!(failure.evidence[1].contains("/a on n1"), "{failure:?}");
+}
+
+#[test]
+fn numbers_that_are_right_or_say_nothing() {
+    let table: Vec<(&str, Build, &str, &str)> = vec![
+        ("the acknowledged change itself", doubtful(), "0", "10"),
+        ("the write without an answer, later", doubtful(), "1", "11"),
+        (
+            "deleted and made again",
+            doubtful()
+                .op(op("s", "delete", "/a", 5, 6).m(12))
+                .op(op("s", "create", "/a", 7, 8).put("0").m(13)),
+            "0",
+            "13",
+        ),
+        (
+            "made again, nobody knows by whom",
+            doubtful()
+                .op(op("s", "delete", "/a", 5, 6).m(12))
+                .op(op("t", "create", "/a", 7, 8).put("1").unknown()),
+            "1",
+            "13",
+        ),
+        (
+            "an answer without a number",
+            doubtful().op(op("s", "write", "/a", 5, 6).put("2")),
+            "1",
+            "11",
+        ),
+        (
+            "what failed, or may have, claims nothing",
+            doubtful()
+                .op(op("s", "cas", "/a", 5, 6)
+                    .put("2")
+                    .m(12)
+                    .failed("BadVersion"))
+                .op(op("s", "write", "/a", 7, 8).put("3").m(13).unknown()),
+            "1",
+            "11",
+        ),
+        (
+            "nor does what was seen",
+            doubtful().op(op("s", "read", "/a", 5, 6).saw("0").m(12)),
+            "1",
+            "11",
+        ),
+        (
+            "another key",
+            doubtful().op(op("s", "write", "/b", 5, 6).put("2").m(12)),
+            "1",
+            "11",
+        ),
+        (
+            "answered after the look began",
+            doubtful()
+                .phase(Phase::Final, 5)
+                .op(op("s", "write", "/a", 5, 6).put("2").m(12)),
+            "1",
+            "11",
+        ),
+        (
+            "a key version that is no number",
+            doubtful().op(op("s", "write", "/a", 5, 6).put("2").m(12)),
+            "1",
+            "v1",
+        ),
+        (
+            "nor zero",
+            doubtful().op(op("s", "write", "/a", 5, 6).put("2").m(12)),
+            "1",
+            "0",
+        ),
+    ];
+    for (name, b, value, number) in table {
+        // Another key stays as it was made, so that it fails no check.
+        let other = Observation::Replica {
+            node: "n1".into(),
+            version: "9".into(),
+            key: "/b".into(),
+            value: Some("2".into()),
+            key_version: None,
+            durable: false,
+        };
+        let b = b.obs(numbered("n1", value, number)).obs(other);
+        let [with, _] = by_numbers(b.round(true));
+        assert_eq!(count(&with), (0, 0), "{name}: {with:?}");
+    }
+}
+
+/// A living node that could not be read: named by an `incomplete`, without a line in the round.
+#[test]
+fn a_node_that_did_not_speak_is_not_judged_and_excuses_no_other() {
+    let made = || {
+        Build::new()
+            .op(op("s", "create", "/a", 1, 2).put("0"))
+            .obs(Observation::Incomplete {
+                what: "replicas".into(),
+                why: "n3 could not be read".into(),
+            })
+    };
+    let table = vec![
+        (("0", "0"), None),
+        (("0", "7"), Some("on a part of the replicas")),
+        (("7", "7"), Some("on every replica")),
+    ];
+    for ((first, second), expect) in table {
+        let r = run(made()
+            .replica("n1", "9", "/a", first)
+            .replica("n2", "9", "/a", second)
+            .round(true));
+        assert_eq!(count(&r), (usize::from(expect.is_some()), 0), "{r:?}");
+        if let Some(place) = expect {
+            assert!(r.failures[0].normalised.ends_with(place), "{r:?}");
+            assert_ne!(r.failures[0].node, Some("n3".into()));
+        }
+    }
+}
