@@ -51,7 +51,7 @@ pub enum Command {
     Whatsup(WhatsupArgs),
     /// Draw a campaign's curves: SVG files and one HTML page
     Plot(PlotArgs),
-    /// Measure what Warren costs on a target: agent, fault tests, kill latency, memory
+    /// Measure what Warren costs on a target: agent, fault tests (of strategy crashfuzz), kill latency, memory
     Bench(BenchArgs),
     /// Compare strategies on a target by repeated campaigns of one budget: coverage, bugs found, tests to each
     Compare(CompareArgs),
@@ -167,7 +167,7 @@ pub struct WhatsupArgs {
 /// `warren coverage`.
 #[derive(Clone, Debug, Args)]
 pub struct CoverageArgs {
-    /// Campaign folder (-o of fuzz), or one instance's; of several, a line each
+    /// Campaign folder (-o of fuzz), or one instance's; of several, a line each and no files
     #[arg(required = true)]
     pub out: Vec<PathBuf>,
     /// Write a line for each class, in the columns of JaCoCo's CSV report
@@ -274,7 +274,7 @@ pub struct CminArgs {
 /// `warren doctor`.
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
-    /// Look at this target, too: run it once without faults, from a cold start, and say how much of its traffic the agent sees. The flags that are about a target's runs count for it
+    /// Look at this target, too: run it once without faults, from a cold start, and say how much of its traffic the agent sees (under 90 % of a node's bytes is marked, under 4 KiB is not judged; exit 1 where the kernel cannot count them). The flags that are about a target's runs count for it
     pub target: Option<String>,
     #[command(flatten)]
     pub setup: SetupArgs,
@@ -316,8 +316,8 @@ pub struct BenchArgs {
     /// Pairs of runs with and without the agent
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub runs: u64,
-    /// Measure instead how many sequences an hour a campaign tests with so many slots (-j of fuzz), a campaign each: numbers or auto; 2/cold has no
-    /// snapshots, 2/whole no prefix snapshots
+    /// Measure instead how many sequences an hour a campaign tests with so many slots (-j of fuzz), a campaign of fuzz's default strategy each: numbers
+    /// or auto; 2/cold has no snapshots, 2/whole no prefix snapshots
     #[arg(
         long,
         value_name = "A,B,...",
@@ -339,7 +339,7 @@ pub struct BenchArgs {
     pub seed: u64,
     #[command(flatten)]
     pub setup: SetupArgs,
-    /// More options for `warren fuzz` of these campaigns
+    /// More options for `warren fuzz` of these campaigns; not -o, -M, -S, -s, -i -, -V, -j, --no-ui, --exit-on-bug, --dump-classes
     #[arg(last = true, value_name = "FUZZ OPTIONS", requires = "slots")]
     pub options: Vec<String>,
 }
@@ -397,12 +397,12 @@ pub struct CompareArgs {
     /// Run nothing: make the report again of what stands
     #[arg(long)]
     pub report: bool,
-    /// Of each campaign that is done keep only what is read: no state/, runs/, queue/
+    /// Of each campaign that is done keep only what is read: no state/, runs/, queue/, unconfirmed/
     #[arg(long)]
     pub slim: bool,
     #[command(flatten)]
     pub setup: SetupArgs,
-    /// Options of fuzz for every campaign
+    /// Options of fuzz for every campaign; not -o, -M, -S, -s, -i -, -V, -E, --cpu-seconds, --strategy, --without, --no-ui, --exit-on-bug, --dump-classes
     #[arg(last = true, value_name = "FUZZ OPTIONS")]
     pub options: Vec<String>,
 }

@@ -88,8 +88,9 @@ fn made(
                 ..base.clone()
             };
             if retest {
-                // It must show by itself what it shows.
+                // It must show by itself what it shows, and is asked the same question of service.
                 options.prefix = PrefixUse::Never;
+                options.usual_limit = Some(base.limit);
             }
             let product = runner.run(sequence, &options).map_err(|e| failed(&e))?;
             let judgement = if retest {

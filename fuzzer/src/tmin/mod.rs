@@ -296,6 +296,8 @@ impl World for Cluster<'_> {
             cost += 1;
             let options = RunOptions {
                 limit,
+                // With twice the limit it is asked the same question of service.
+                usual_limit: retest.then_some(self.limit),
                 ..self.options.clone()
             };
             let product = self

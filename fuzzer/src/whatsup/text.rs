@@ -193,27 +193,20 @@ fn per_hour(s: &Stats) -> f64 {
 
 impl Sums {
     fn add(&mut self, i: &Instance) {
-        let s = match &i.stats {
-            None => {
-                match i.life {
-                    Life::Learning(_) => self.learning += 1,
-                    _ => self.not_begun += 1,
-                }
-                return;
-            }
-            Some(Err(_)) => {
-                self.unreadable += 1;
-                return;
-            }
-            Some(Ok(s)) => s,
-        };
+        if let Some(Err(_)) = i.stats {
+            self.unreadable += 1;
+            return;
+        }
         match i.life {
             Life::Alive => self.alive += 1,
             Life::Silent(_) => self.silent += 1,
+            Life::Learning(_) => self.learning += 1,
             Life::Resuming(_) => self.resuming += 1,
             Life::Ended => self.ended += 1,
-            Life::Dead | Life::Learning(_) | Life::NotBegun => self.dead += 1,
+            Life::Dead => self.dead += 1,
+            Life::NotBegun => self.not_begun += 1,
         }
+        let Some(Ok(s)) = &i.stats else { return };
         if matches!(i.life, Life::Alive | Life::Silent(_)) {
             self.per_hour += per_hour(s);
         }

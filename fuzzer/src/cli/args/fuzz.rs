@@ -14,7 +14,7 @@ pub struct FuzzArgs {
     /// Campaign folder (default: out/TARGET)
     #[arg(short = 'o', value_name = "OUT")]
     pub out: Option<PathBuf>,
-    /// Main instance of OUT under this name: shares its work with the other instances there (-S), on this or other machines
+    /// Main instance of OUT under this name (1 to 32 letters, digits, `_` or `-`): shares its work with the other instances there (-S), on this or other machines
     #[arg(short = 'M', value_name = "NAME", value_parser = instance_name, conflicts_with = "secondary")]
     pub main: Option<String>,
     /// Secondary instance of OUT under this name; any number of them, each with its own name
@@ -36,7 +36,7 @@ pub struct FuzzArgs {
     /// Seed of all random choices (default: from the clock; a campaign that goes on keeps its own)
     #[arg(short = 's', value_name = "SEED")]
     pub seed: Option<u64>,
-    /// Limit of one run (default: five median fault-free runs; at least 20 s, and what the target's clocks need: docs/target-toml.md)
+    /// Limit of one run, 1000 or more (default: five median fault-free runs; at least 20 s, and what the target's clocks need: docs/target-toml.md)
     #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub limit_ms: Option<u64>,
     /// Search strategy: warren (crashfuzz's queue with shapes, havoc, tails, strata, state novelty and energy), crashfuzz, or a baseline: fifo, brute-force, random, random-points
@@ -54,16 +54,17 @@ pub struct FuzzArgs {
     /// Faults to draw: any of crash, reboot, partition, stall (a thread that comes to a point holds there for a second)
     #[arg(long, value_name = "LIST", default_value = "crash,reboot,partition")]
     pub faults: FaultSet,
-    /// Most faults in a sequence
+    /// Most faults in a sequence, 1 to 60
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub max_faults: u64,
-    /// Of the picks, those that start cold where snapshots work: start-up and first elections have bugs too [default: 0.15]
+    /// Of the picks, those that start cold where snapshots work, 0 to 1: start-up and first elections have bugs too [default: 0.15]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub cold_share: Option<f64>,
-    /// Children of one kept run picked in a row: they share a snapshot taken just after its faults; 1 = none do [default: 4]
+    /// Children of one kept run picked in a row: they share a snapshot taken just after its faults; 1 (none do) to 32 [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
     pub in_a_row: Option<u32>,
-    /// Clusters side by side: a number, or auto for as many as 20 fault-free runs at once stay undisturbed
+    /// Clusters side by side: 1 to 64 (above 1, 2N fault-free runs more widen the limits), or auto for the most, three a core and 64 at most, at which 20
+    /// fault-free runs (2 a cluster where that is more) stay undisturbed
     #[arg(short = 'j', value_name = "N", default_value = "1")]
     pub slots: Slots,
     /// Run an LLMP broker here, which brokers of other machines join: their instances and those of OUT hear each other (with -M or -S)
@@ -77,7 +78,7 @@ pub struct FuzzArgs {
         requires = "broker_port"
     )]
     pub broker_bind: std::net::IpAddr,
-    /// Join the LLMP broker of another machine (with -M or -S)
+    /// Join the LLMP broker of another machine (with -M or -S); without --broker-port the one here listens on a free port of loopback
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub remote_broker: Option<String>,
     /// No screen: a status line a second
