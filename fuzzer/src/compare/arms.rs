@@ -99,6 +99,7 @@ fn are_not_our_own(f: &FuzzArgs, options: &[String]) -> Result<(), String> {
         ("--cpu-seconds", f.cpu_seconds.is_some()),
         ("--strategy", given(options, "--strategy")),
         ("--without", given(options, "--without")),
+        ("--no-ui", f.no_ui),
     ];
     match owned(f).into_iter().chain(ours).find(|(_, given)| *given) {
         Some((flag, _)) => Err(format!(

@@ -292,7 +292,7 @@ impl World for Cluster<'_> {
     fn run(&mut self, ask: &Ask, spent: u64) -> Result<Option<Outcome>, CliError> {
         let began = Instant::now();
         let mut cost = 0;
-        let mut make = |sequence: &_, limit, retest| {
+        let mut make = |sequence: &_, limit, retest: bool| {
             cost += 1;
             let options = RunOptions {
                 limit,

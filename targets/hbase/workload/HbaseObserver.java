@@ -1,6 +1,7 @@
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -50,16 +51,19 @@ final class HbaseObserver {
     private final Runner run;
     private final Observations out;
     private final HbaseWorkload workload;
+    private final boolean durable;
     private Connection connection;
     private Admin admin;
     /** Tells of tables and rows; it leads. */
     private Node master;
     private final long began = System.nanoTime();
 
-    HbaseObserver(Runner run, Observations out, HbaseWorkload workload) {
+    /** @param durable whether all nodes have just been started again: nobody has asked for service since */
+    HbaseObserver(Runner run, Observations out, HbaseWorkload workload, boolean durable) {
         this.run = run;
         this.out = out;
         this.workload = workload;
+        this.durable = durable;
     }
 
     boolean observe() throws Exception {
@@ -67,29 +71,47 @@ final class HbaseObserver {
             connection = made;
             admin = its;
             if (!settled()) {
+                new HbaseReads(run, workload).make();
                 return false;
             }
             long limit = Math.max(began + SETTLE_NS, System.nanoTime() + READ_NS);
             boolean whole = layout(limit);
             boolean led = leader();
-            return contents(limit) && whole && led;
+            return contents(Math.max(limit, System.nanoTime() + READ_NS)) && whole && led;
         }
     }
 
     /**
-     * Who leads now tells of the rows: another one may have taken over since the layout was looked at. A master's start stands for its epoch. One
-     * that does not answer is said; the rows are still read.
+     * Who leads now tells of the rows: another one may have taken over since the layout was looked at. A master's start stands for its epoch. Two
+     * that take themselves for it are a failover under way, or one that was deposed and has not noticed, until the wait for their end is over: with
+     * ZooKeeper in reach it learns that its session has expired, and stops. Told are those that said so each time. One that does not answer is said;
+     * the rows are still read.
      */
     private boolean leader() {
-        try {
-            ServerName leads = admin.getMaster();
-            Node node = node("hm", leads);
-            if (node != null) {
+        long limit = System.nanoTime() + SETTLE_NS;
+        try (HbaseMasters masters = new HbaseMasters(connection.getConfiguration())) {
+            Map<Node, ServerName> always = null;
+            while (true) {
+                ServerName leads = admin.getMaster();
+                Node node = node("hm", leads);
+                if (node == null) {
+                    throw new IOException(leads + " is no node of the cluster");
+                }
                 master = node;
-                out.leader(master, Long.toString(leads.getStartcode()));
-                return true;
+                Map<Node, ServerName> active = masters.active(run.nodes("hm"));
+                active.put(master, leads);
+                always = always == null ? new LinkedHashMap<>(active) : always;
+                always.entrySet().retainAll(active.entrySet());
+                boolean over = System.nanoTime() - limit >= 0;
+                if (active.size() == 1 || over && always.size() > 1) {
+                    (active.size() == 1 ? active : always).forEach((at, name) -> out.leader(at, Long.toString(name.getStartcode())));
+                    return true;
+                }
+                if (over) {
+                    throw new IOException("the active master changes: " + active);
+                }
+                LockSupport.parkNanos(POLL_NS);
             }
-            out.incomplete("leader", leads + " is no node of the cluster");
         } catch (IOException e) {
             out.incomplete("leader", e.toString());
         }
@@ -236,12 +258,16 @@ final class HbaseObserver {
      */
     private boolean settled() {
         long limit = System.nanoTime() + SETTLE_NS;
+        boolean read = false;
+        boolean answered = false;
         while (true) {
-            String why = null;
+            IOException why = null;
             try {
                 // After a restart a master may know of nothing to do yet, while no server has hbase:meta.
                 MetaTableAccessor.getTableStates(connection);
+                read = true;
                 List<String[]> open = underWay();
+                answered = true;
                 if (open.isEmpty()) {
                     return true;
                 }
@@ -253,15 +279,25 @@ final class HbaseObserver {
                     return false;
                 }
             } catch (IOException e) {
-                why = e.toString();
+                why = e;
             }
             if (why != null && System.nanoTime() - limit >= 0) {
-                out.incomplete("leftovers", why);
-                out.incomplete("replicas", why);
+                // Before the restart, whoever asked for service has told of it.
+                if (durable && !answered) {
+                    out.refused(someMaster(), read ? "telling what is under way" : "reading hbase:meta", first(last(why)));
+                }
+                out.incomplete("leftovers", why.toString());
+                out.incomplete("replicas", why.toString());
                 return false;
             }
             LockSupport.parkNanos(POLL_NS);
         }
+    }
+
+    /** The one that leads, as far as it is known. */
+    private Node someMaster() {
+        List<Node> all = run.nodes("hm");
+        return master != null ? master : all.stream().filter(Node::alive).findFirst().orElse(all.get(0));
     }
 
     // ---- contents
@@ -306,7 +342,7 @@ final class HbaseObserver {
         }
         workload.leftEnabled.remove(table);
         if (enabled) {
-            return patient(table, limit, by -> read(by, table, rows));
+            return steadyRows(table, rows, limit);
         }
         TableName name = TableName.valueOf(table);
         workload.leftEnabled.add(table);
@@ -316,7 +352,7 @@ final class HbaseObserver {
         }
         boolean whole = false;
         try {
-            whole = patient(table, limit, by -> read(by, table, rows));
+            whole = steadyRows(table, rows, limit);
         } finally {
             long again = Math.max(limit, System.nanoTime() + READ_NS);
             if (turned(table, again, () -> admin.isTableDisabled(name), () -> admin.disableTable(name),
@@ -357,7 +393,7 @@ final class HbaseObserver {
                 Thread.sleep(POLL_NS / 1_000_000);
             }
         }
-        String why = table + ": " + seen + ": " + last.toString().split("\n", 2)[0];
+        String why = table + ": " + seen + ": " + first(last);
         if (refused) {
             out.mismatch(master, what, why);
         } else {
@@ -395,12 +431,21 @@ final class HbaseObserver {
     }
 
     /** The last cause says it: what is around it are tries and stacks. */
-    private void tellUnreadable(String table, IOException e) {
+    private static Throwable last(Throwable e) {
         Throwable cause = e;
         while (cause.getCause() != null) {
             cause = cause.getCause();
         }
-        String why = table + ": " + cause.toString().split("\n", 2)[0];
+        return cause;
+    }
+
+    private static String first(Throwable e) {
+        return e.toString().split("\n", 2)[0];
+    }
+
+    private void tellUnreadable(String table, IOException e) {
+        Throwable cause = last(e);
+        String why = table + ": " + first(cause);
         Matcher lost = LOST.matcher(cause.toString());
         if (lost.find()) {
             out.mismatch(master, "files of a table are gone or damaged", why + "; " + lost.group().trim());
@@ -410,7 +455,36 @@ final class HbaseObserver {
         out.incomplete("replicas", why);
     }
 
-    private void read(Connection by, String table, Map<String, String> rows) throws IOException {
+    /**
+     * All rows of an enabled table by get and by scan. An operation whose client has given it up may still come between the two, so what disagrees is told
+     * when a second look sees the same, as with the layout.
+     */
+    private boolean steadyRows(String table, Map<String, String> rows, long limit) throws Exception {
+        while (true) {
+            Map<String, String[]> wrong = new TreeMap<>();
+            Map<String, String[]> again = new TreeMap<>();
+            if (!patient(table, limit, by -> read(by, table, rows, wrong))) {
+                return false;
+            }
+            if (!wrong.isEmpty()) {
+                LockSupport.parkNanos(POLL_NS);
+                if (!patient(table, limit, by -> read(by, table, rows, again))) {
+                    return false;
+                }
+            }
+            Map<String, String[]> steady = both(wrong, again);
+            if (steady != null) {
+                steady.values().forEach(w -> out.mismatch(master, w[0], w[1]));
+                return true;
+            }
+            if (System.nanoTime() - limit >= 0) {
+                out.incomplete("replicas", table + ": get and scan differ, and in another row whenever they are looked at");
+                return false;
+            }
+        }
+    }
+
+    private void read(Connection by, String table, Map<String, String> rows, Map<String, String[]> wrong) throws IOException {
         rows.clear();
         Map<String, String> scanned = new TreeMap<>();
         try (Table open = by.getTable(TableName.valueOf(table))) {
@@ -427,20 +501,17 @@ final class HbaseObserver {
                 }
             }
         }
-        // Only now, so that a second attempt does not tell it again.
-        compare(table, rows, scanned);
-    }
-
-    private void compare(String table, Map<String, String> got, Map<String, String> scanned) {
+        wrong.clear();
         for (String row : workload.rows.of(table)) {
-            if (!java.util.Objects.equals(got.get(row), scanned.get(row))) {
-                out.mismatch(master, "get and scan differ",
-                        table + " row " + row + ": get " + got.get(row) + ", scan " + scanned.get(row));
+            if (!java.util.Objects.equals(rows.get(row), scanned.get(row))) {
+                String detail = table + " row " + row + ": get " + rows.get(row) + ", scan " + scanned.get(row);
+                wrong.put(detail, new String[] {"get and scan differ", detail});
             }
         }
         scanned.keySet().removeAll(workload.rows.of(table));
         if (!scanned.isEmpty()) {
-            out.mismatch(master, "there are rows that nobody wrote", table + ": " + scanned);
+            String detail = table + ": " + scanned;
+            wrong.put(detail, new String[] {"there are rows that nobody wrote", detail});
         }
     }
 

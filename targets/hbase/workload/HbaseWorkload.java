@@ -23,6 +23,7 @@ import org.apache.hadoop.hbase.client.Get;
 import org.apache.hadoop.hbase.client.Put;
 import org.apache.hadoop.hbase.client.Table;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
+import org.apache.hadoop.hbase.util.Bytes;
 import warren.workload.Client;
 import warren.workload.Condition;
 import warren.workload.Driver;
@@ -44,6 +45,8 @@ public final class HbaseWorkload extends Driver {
     private static final String FAMILY = "f";
     private static final String STEPS = "FAVMyInfo";
     private static final String SERVE = "serve";
+    /** Whose rows are written beside the steps, and which nobody administers. */
+    static final List<String> TRAFFIC = Collections.unmodifiableList(Arrays.asList(LIVE, SERVE));
     /** Rows begin with a digit; the tables' regions are split between them. */
     private static final byte[][] THREE = {HbaseRows.bytes("3"), HbaseRows.bytes("6")};
     /** A row in each of these regions. */
@@ -130,6 +133,15 @@ public final class HbaseWorkload extends Driver {
             }
         }
         return true;
+    }
+
+    /** Which region of a table of the traffic a row is in, from 0. */
+    static int region(String row) {
+        int before = 0;
+        for (byte[] split : THREE) {
+            before += Bytes.compareTo(HbaseRows.bytes(row), split) >= 0 ? 1 : 0;
+        }
+        return before;
     }
 
     private static boolean serves(Admin admin) throws IOException {
@@ -500,6 +512,6 @@ public final class HbaseWorkload extends Driver {
             notes.forEach(out::note);
             notes.clear();
         }
-        return new HbaseObserver(runner, out, this).observe();
+        return new HbaseObserver(runner, out, this, durable).observe();
     }
 }

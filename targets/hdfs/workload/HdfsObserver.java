@@ -6,6 +6,7 @@ import java.net.HttpURLConnection;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -23,7 +24,10 @@ import org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.protocol.OpenFileEntry;
 import org.apache.hadoop.hdfs.protocol.OpenFilesIterator;
+import org.apache.hadoop.hdfs.server.namenode.SafeModeException;
 import org.apache.hadoop.ipc.RemoteException;
+import org.apache.hadoop.ipc.RetriableException;
+import org.apache.hadoop.ipc.StandbyException;
 import warren.workload.Condition;
 import warren.workload.Node;
 import warren.workload.Observations;
@@ -40,8 +44,8 @@ final class HdfsObserver {
     private static final long LEASE_NS = LEASE_AGAIN_NS + 9_000_000_000L;
     /** The same where it was told already. */
     private static final long LEASE_TOLD_NS = 5_000_000_000L;
-    /** So long a NameNode that follows the active one may take to read what that has written. */
-    private static final long FOLLOW_NS = Runner.number("serve_ms", 30_000) * 1_000_000L;
+    /** So long a NameNode may take to do what it is asked, or to read what the active one has written. */
+    private static final long SERVE_NS = Runner.number("serve_ms", 30_000) * 1_000_000L;
     private static final long ROUNDS_NS = 12_000_000_000L;
     /** For one more try of what cannot be read. */
     private static final long AGAIN_NS = 3_000_000_000L;
@@ -49,6 +53,9 @@ final class HdfsObserver {
     private static final int HTTP_MS = 2000;
     /** A client waits up to nine times this within one read of a block that nobody gives it; usually 3 s, so that the patience would be two tries. */
     private static final int READ_PAUSE_MS = 200;
+    /** Errors that are about who is asked and when: it is not the active one, or not all there yet. */
+    private static final List<String> PASSING = Arrays.asList(
+            StandbyException.class.getName(), RetriableException.class.getName(), SafeModeException.class.getName());
     private static final Pattern STATE = Pattern.compile("\"State\" : \"(\\w+)\"");
     private static final Pattern APPLIED = Pattern.compile("LastAppliedOrWrittenTxId[\\\\\": ]+(\\d+)");
 
@@ -86,8 +93,8 @@ final class HdfsObserver {
                 }
             }
             Condition.await(10, () -> findActive());
-            atActive(() -> leases());
-            atActive(() -> blocks.judge(active, systems.get(active)));
+            orRefused("listing open files", () -> leases());
+            orRefused("counting missing blocks", () -> blocks.judge(active, systems.get(active)));
             boolean whole = namespaces();
             orSay("digests", () -> disks.journals());
             orSay("leader", () -> leaders());
@@ -126,6 +133,27 @@ final class HdfsObserver {
         }
     }
 
+    /** What the active one answers with an error of its own, however often it is asked, is told, and takes nothing else with it. */
+    private void orRefused(String what, Question question) throws Exception {
+        try {
+            atActive(question);
+        } catch (RemoteException e) {
+            if (isPassing(e)) {
+                throw e;
+            }
+            out.refused(active, what, first(e));
+        }
+    }
+
+    private static boolean isPassing(RemoteException e) {
+        return PASSING.contains(e.getClassName());
+    }
+
+    /** Behind it come the server's stack and that of the call. */
+    private static String first(IOException e) {
+        return e.toString().split("\n", 2)[0];
+    }
+
     /** Another NameNode may become the active one just when the one that was is asked: then the other is. */
     private void atActive(Question question) throws Exception {
         long limit = 0;
@@ -136,7 +164,7 @@ final class HdfsObserver {
             } catch (RemoteException e) {
                 // Some questions wait for long before they meet one that is the active one no more.
                 if (limit == 0) {
-                    limit = System.nanoTime() + ROUNDS_NS;
+                    limit = System.nanoTime() + (isPassing(e) ? ROUNDS_NS : SERVE_NS);
                 } else if (System.nanoTime() - limit >= 0) {
                     throw e;
                 }
@@ -192,18 +220,20 @@ final class HdfsObserver {
 
     /**
      * No client lives that writes: each file that is still open is asked for its recovery until that is taken, once more when a recovery that was
-     * lost may be asked for again, and must be closed. What the round before has waited for in vain is not waited for as long.
+     * lost may be asked for again, and must be closed. What the round before has waited for in vain is not waited for as long. A recovery to which
+     * the NameNode answers with an error of its own is asked for as long, and then told as that.
      */
     private void leases() throws Exception {
         DistributedFileSystem fs = systems.get(active);
         long began = System.nanoTime();
         Map<String, Long> asked = new HashMap<>();
+        Map<String, RemoteException> errors = new HashMap<>();
         Map<String, String> open = open(fs);
         while (!open.isEmpty()) {
             for (String path : open.keySet()) {
                 Long before = asked.get(path);
                 boolean due = before == null || System.nanoTime() - before >= LEASE_AGAIN_NS;
-                if (due && recovers(fs, path)) {
+                if (due && recovers(fs, path, errors)) {
                     asked.put(path, System.nanoTime());
                 }
             }
@@ -212,16 +242,25 @@ final class HdfsObserver {
             long patience = workload.leasesTold.containsAll(open.keySet()) ? LEASE_TOLD_NS : LEASE_NS;
             if (!open.isEmpty() && System.nanoTime() - began >= patience) {
                 for (Map.Entry<String, String> e : open.entrySet()) {
-                    out.leftover("lease", e.getKey(), e.getValue());
-                    workload.leasesTold.add(e.getKey());
+                    RemoteException error = errors.get(e.getKey());
+                    if (error == null) {
+                        out.leftover("lease", e.getKey(), e.getValue());
+                        workload.leasesTold.add(e.getKey());
+                    } else {
+                        out.refused(active, "the recovery of an open file's lease", e.getKey() + ": " + first(error));
+                    }
                 }
                 return;
             }
         }
     }
 
-    /** @return false when it is to be asked again: blocks that the writer has ended are on no DataNode yet, as far as the NameNode knows */
-    private static boolean recovers(DistributedFileSystem fs, String path) throws IOException {
+    /**
+     * @param errors has the NameNode's own error, if that is its answer
+     * @return false when it is to be asked again: blocks that the writer has ended are on no DataNode yet, as far as the NameNode knows
+     */
+    private static boolean recovers(DistributedFileSystem fs, String path, Map<String, RemoteException> errors) throws IOException {
+        errors.remove(path);
         try {
             fs.recoverLease(new org.apache.hadoop.fs.Path(path));
         } catch (FileNotFoundException e) {
@@ -230,7 +269,11 @@ final class HdfsObserver {
             if (e.getClassName().equals(AlreadyBeingCreatedException.class.getName())) {
                 return false;
             }
-            throw e;
+            if (isPassing(e)) {
+                throw e;
+            }
+            errors.put(path, e);
+            return false;
         }
         return true;
     }
@@ -249,8 +292,9 @@ final class HdfsObserver {
     // ---- namespaces
 
     /**
-     * Both namespaces at one transaction: the active one's edits are rolled, the other has read up to there, and the active one's has
-     * not changed meanwhile (rolling alone changes no namespace). A NameNode that is not there is not asked.
+     * Both namespaces at one transaction: the active one's edits are rolled, the other has read up to there, and the active one's is at the end what
+     * it was before they were rolled (rolling alone changes no namespace). A change between the roll and the walk behind it, such as a late close,
+     * would be in the active one's only. A NameNode that is not there is not asked.
      */
     private boolean namespaces() throws Exception {
         long limit = System.nanoTime() + ROUNDS_NS;
@@ -278,7 +322,7 @@ final class HdfsObserver {
         if (behind == null || behind == active || !behind.alive()) {
             return;
         }
-        long limit = System.nanoTime() + FOLLOW_NS;
+        long limit = System.nanoTime() + SERVE_NS;
         String seen = "";
         while (System.nanoTime() - limit < 0) {
             try {
@@ -305,9 +349,9 @@ final class HdfsObserver {
     /** @return null when it was told, else why it could not be */
     private String attempt() throws Exception {
         behind = null;
-        end = systems.get(active).rollEdits() - 1;
         Map<Node, HdfsTree> trees = new LinkedHashMap<>();
         trees.put(active, new HdfsTree(systems.get(active)));
+        end = systems.get(active).rollEdits() - 1;
         for (Node node : systems.keySet()) {
             if (node != active) {
                 behind = node;

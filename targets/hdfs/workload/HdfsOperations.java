@@ -57,7 +57,11 @@ final class HdfsOperations {
         }));
     }
 
-    /** On any failure the file is no longer ours to write: what became of it is for the lease's recovery. */
+    /**
+     * On any failure the file is no longer ours to write: what became of it is for the lease's recovery. A flush alone is answered by DataNodes that
+     * have not written yet (BlockReceiver.receivePacket; the last of the pipeline has), so it may be lost when all of them are killed at once. Only
+     * what a sync behind it has put on each disk is told as written.
+     */
     private static Result flushed(HdfsSession session, boolean close) throws IOException {
         FSDataOutputStream out = session.out;
         session.out = null;
@@ -65,6 +69,7 @@ final class HdfsOperations {
             out.close();
         } else {
             out.hflush();
+            out.hsync();
             session.out = out;
         }
         return Result.ok();

@@ -16,7 +16,14 @@ final class HdfsSession extends LibrarySession {
     /** The file that is being written, kept open between two operations. */
     FSDataOutputStream out;
 
+    private static final Path ROOT = new Path("/");
+
     private final AtomicLong failovers;
+    /**
+     * How often the client had turned when it was last shown that the NameNode it asks is the one that writes. None of its answers is older
+     * than what the session knows from others; before the first turn there are no others.
+     */
+    private long proven;
 
     HdfsSession(DistributedFileSystem fs, String client, AtomicLong failovers) {
         super(client);
@@ -24,7 +31,11 @@ final class HdfsSession extends LibrarySession {
         this.failovers = failovers;
     }
 
-    /** A whole file, null where there is none, as an active NameNode knows it. */
+    /**
+     * A whole file, null where there is none, as an active NameNode knows it. One that was deposed and has not noticed answers as an active one
+     * does, with what was before: a client that turned to it from its successor would be shown time run backwards. So after a turn, whoever made
+     * it (the library renews leases on a thread of its own), a NameNode is believed only when it has written since.
+     */
     byte[] readFromActive(String path) throws IOException {
         for (int tries = 0; tries < READ_TRIES; tries++) {
             // A standby answers reads, and may be behind: the observer needs that (hdfs-site.xml.in). This it refuses, and the client turns to the other one.
@@ -37,11 +48,20 @@ final class HdfsSession extends LibrarySession {
                 content = null;
             }
             fs.msync();
+            if (before != proven && failovers.get() == before) {
+                writes();
+            }
             if (failovers.get() == before) {
+                proven = before;
                 return content;
             }
         }
         throw new IOException("another NameNode became active during each of " + READ_TRIES + " reads");
+    }
+
+    /** Its answer comes when the journal has taken an edit, which it takes from one NameNode only. Nothing that is looked at has the root's time. */
+    private void writes() throws IOException {
+        fs.setTimes(ROOT, System.currentTimeMillis(), -1);
     }
 
     @Override

@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -66,6 +67,8 @@ public final class HdfsWorkload extends Driver {
         long made;
         /** Own files that were closed ok, with their pieces. */
         final Deque<Object[]> closed = new ArrayDeque<>();
+        /** Every name that a file of it was meant to have. The other clients read there, too. */
+        final List<String> paths = new CopyOnWriteArrayList<>();
         /** The file kept open. */
         String open;
         int pieces;
@@ -210,6 +213,11 @@ public final class HdfsWorkload extends Driver {
 
     // ---- traffic
 
+    /**
+     * Two rounds of eight turns make a whole. In the first a file is opened and flushed in each odd turn, as a client writes one file at a time; in the
+     * second it is flushed and then closed early, and the turns after that append to a closed one and write a whole one. Where the file is lost
+     * to a failure the next round begins with the opening again.
+     */
     @Override
     public void traffic(Client client) throws Exception {
         client.session(1000);
@@ -220,13 +228,17 @@ public final class HdfsWorkload extends Driver {
         }
         switch ((int) (turn % 8)) {
             case 0:
-                whole(client, mine, 1 + (int) (turn / 8 % 3));
+                if (mine.open == null) {
+                    whole(client, mine, 1 + (int) (turn / 8 % 3));
+                } else {
+                    more(client, mine);
+                }
                 break;
             case 1:
                 if (mine.open == null) {
                     keepOpen(client, mine);
                 } else {
-                    more(client, mine);
+                    finish(client, mine);
                 }
                 break;
             case 2:
@@ -234,16 +246,20 @@ public final class HdfsWorkload extends Driver {
                 readSome(client, mine);
                 break;
             case 3:
-                extend(client, mine);
+                if (mine.open == null) {
+                    extend(client, mine);
+                } else {
+                    more(client, mine);
+                }
                 break;
             case 4:
                 move(client, mine);
                 break;
             case 5:
-                if (mine.open != null) {
-                    finish(client, mine);
+                if (mine.open == null) {
+                    whole(client, mine, 1 + (int) (turn / 8 % 3));
                 } else {
-                    readSome(client, mine);
+                    more(client, mine);
                 }
                 break;
             default:
@@ -260,6 +276,7 @@ public final class HdfsWorkload extends Driver {
         String id = "c" + client.index + "-" + mine.made++;
         String path = "/" + client.name + "/" + id;
         files.made(path, id);
+        mine.paths.add(path);
         return path;
     }
 
@@ -295,8 +312,7 @@ public final class HdfsWorkload extends Driver {
     }
 
     private void extend(Client client, Traffic mine) {
-        // A client writes one file at a time.
-        Object[] newest = mine.open == null ? mine.closed.pollLast() : null;
+        Object[] newest = mine.closed.pollLast();
         if (newest == null) {
             readSome(client, mine);
             return;
@@ -319,6 +335,7 @@ public final class HdfsWorkload extends Driver {
         String from = (String) oldest[0];
         String to = "/" + client.name + "/m" + client.index + "-" + mine.made++;
         files.renamed(from, to);
+        mine.paths.add(to);
         if (operations.rename(client, from, to, files.id(from) + ":" + oldest[1]).isOk()) {
             mine.closed.addLast(new Object[] {to, oldest[1]});
         }
@@ -326,9 +343,13 @@ public final class HdfsWorkload extends Driver {
 
     private void readSome(Client client, Traffic mine) {
         Client whose = run.clients.get(client.random.nextInt(run.clients.size()));
-        Traffic theirs = traffic.get(whose);
-        long n = theirs.made == 0 ? 0 : client.random.nextInt((int) Math.min(theirs.made, Integer.MAX_VALUE));
-        operations.read(client, "/" + whose.name + "/c" + whose.index + "-" + n);
+        List<String> paths = traffic.get(whose).paths;
+        int made = paths.size();
+        operations.read(client, made == 0 ? first(whose) : paths.get(client.random.nextInt(made)));
+    }
+
+    private static String first(Client whose) {
+        return "/" + whose.name + "/c" + whose.index + "-0";
     }
 
     @Override
@@ -353,7 +374,7 @@ public final class HdfsWorkload extends Driver {
     @Override
     public void probe(Client client) {
         for (Client whose : run.clients) {
-            operations.read(client, "/" + whose.name + "/c" + whose.index + "-0");
+            operations.read(client, first(whose));
         }
     }
 
