@@ -7,7 +7,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::parent::dies_with_parent;
 use crate::cli::session::{self, Session, reproduce_flags};
 use crate::cli::signals::Interrupt;
-use crate::fuzz::{self, EndReason, FuzzEnd, FuzzOptions, Limits, Starts, Tested};
+use crate::fuzz::{self, EndReason, FuzzEnd, FuzzOptions, Limits, Starts, Tested, is_of_tested};
 use crate::known::KnownBugs;
 use crate::search::{Favour, Parts, StrategyKind, shapes};
 use crate::seeds::{check_seeds, read_seeds};
@@ -116,11 +116,20 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
 /// is, and can be gone on with.
 ///
 /// # Errors
-/// Whatever else keeps it from beginning: options, the target and its files, the disk. It says nothing of what was saved.
+/// Another content of the target or another JDK, which may be put back: no work is taken away for it. Whatever else keeps it from beginning: options, the target and its files, the disk. It says nothing of what was saved.
 pub fn differs_from_folder(args: &FuzzArgs) -> Result<Option<String>, CliError> {
     let (mut options, target) = asked(args)?;
     on_jdk_there(&mut options, &target, args);
     match fuzz::differences(&options) {
+        Ok(differences)
+            if !differences.is_empty() && differences.iter().all(|d| is_of_tested(d)) =>
+        {
+            Err(CliError::setup(format!(
+                "what the campaign in {} tests was changed since it was cut off:\n  {}\n  put it back (a JDK by JAVA_HOME) and run the same command again, or remove that folder to begin it anew",
+                options.out.display(),
+                differences.join("\n  ")
+            )))
+        }
         Ok(differences) => Ok((!differences.is_empty()).then(|| differences.join("; "))),
         Err(e @ FuzzError::Format { .. }) => Ok(Some(e.to_string())),
         Err(e) => Err(WAY_OUT.of(e)),

@@ -14,8 +14,9 @@ use std::fmt::{Display, Write as _};
 use std::path::{Path, PathBuf};
 use toml::Value;
 
-/// Sections of a description by which runs are only judged: what a log and an end of a process may say, and what is promised.
-const JUDGED_BY: [&str; 3] = ["log", "exit", "promise"];
+/// Sections of a description by which runs are only judged: what a log and an end of a process may say, which errors are definite, what is promised.
+/// Which files are logs changes runs, too: no point is in them.
+const JUDGED_BY: [&str; 4] = ["log", "exit", "errors", "promise"];
 
 impl Target {
     /// 16 hex digits of the rules by which runs are judged.
@@ -35,7 +36,9 @@ impl Target {
     pub fn content(&self) -> Result<String, TargetError> {
         let mut text = String::new();
         let mut said = self.described()?;
+        let logs = said.get("log").and_then(|log| log.get("files")).cloned();
         said.retain(|section, _| !JUDGED_BY.contains(&section));
+        said.extend(logs.map(|files| ("log".to_owned(), files)));
         put(&mut text, "description", self.json(&said)?.as_bytes());
         // A table is sorted, and the nodes' order is not.
         let groups: Vec<&str> = self.groups.iter().map(|g| g.name.as_str()).collect();
@@ -208,6 +211,8 @@ session_ms = 500
         let newer = TOY.replace("version = \"1\"", "version = \"2\"");
         let slower = TOY.replace("tick_ms = 50", "tick_ms = 60");
         let judged = format!("{TOY}[exit]\nlegal = []\n");
+        let logs = format!("{TOY}[log]\nfiles = [\"log/*\"]\n");
+        let fatal = format!("{TOY}[log]\nfatal_log = [\"FATAL\"]\n");
         // The same table, and other node indices.
         let (head, groups) = TOY.split_at(TOY.find("[group.zeta]").unwrap());
         let (zeta, rest) = groups.split_at(groups.find("[group.alpha]").unwrap());
@@ -220,6 +225,8 @@ session_ms = 500
             ("targets/toy/target.toml", turned.as_str(), true),
             ("targets/toy/target.toml", comment.as_str(), false),
             ("targets/toy/target.toml", judged.as_str(), false),
+            ("targets/toy/target.toml", logs.as_str(), true),
+            ("targets/toy/target.toml", fatal.as_str(), false),
             ("targets/toy/target.toml", newer.as_str(), false),
             ("targets/toy/conf/conf.in", "tick=7\n", true),
             ("targets/toy/conf/other.in", "x", false),

@@ -124,7 +124,8 @@ impl<'a> Replicas<'a> {
                         },
                     );
                 }
-                Observation::Digest { node, .. } | Observation::Leader { node, .. } => {
+                // A line that one leads does not say that it was read.
+                Observation::Digest { node, .. } => {
                     r.nodes.entry(node).or_default();
                 }
                 _ => {}

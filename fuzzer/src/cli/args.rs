@@ -1,4 +1,4 @@
-//! The command line as clap definitions: verbs, flags, help texts. Parsed once in [`super::main`].
+//! The command line as clap definitions: verbs, flags, help texts. Parsed once in [`crate::verbs::main`].
 //!
 //! AFL's letters where AFL has one (-o -V -E -s -t -x -M -S). Refuses to know defaults that need a target or a clock: those are set
 //! where they are used. Verbs that are not there yet stand nowhere here.

@@ -1,6 +1,6 @@
 //! What all verbs share: flags, exit codes and errors, a target that is set up for them, Ctrl-C, sequence files.
 //!
-//! Called by the verbs and, for the flags, by `verbs`. Knows no verb.
+//! Called by the verbs and, for the flags, by `verbs`. Calls no verb.
 
 pub mod args;
 pub mod exit;

@@ -33,7 +33,7 @@ pub use instances::sync::{check_main, common_identity};
 pub use learning::starts_asked::Starts;
 pub use options::{COUNTED, EndReason, FuzzEnd, FuzzOptions};
 pub use resume::saved::{check_resume, differences, identity};
-pub use resume::tested::{Tested, differences_told};
+pub use resume::tested::{Tested, differences_told, is_of_tested};
 
 use crate::search::XoRand;
 use libafl::corpus::InMemoryCorpus;

@@ -243,9 +243,9 @@ final class HdfsObserver {
             if (!open.isEmpty() && System.nanoTime() - began >= patience) {
                 for (Map.Entry<String, String> e : open.entrySet()) {
                     RemoteException error = errors.get(e.getKey());
+                    workload.leasesTold.add(e.getKey());
                     if (error == null) {
                         out.leftover("lease", e.getKey(), e.getValue());
-                        workload.leasesTold.add(e.getKey());
                     } else {
                         out.refused(active, "the recovery of an open file's lease", e.getKey() + ": " + first(error));
                     }

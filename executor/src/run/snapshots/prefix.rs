@@ -197,6 +197,13 @@ impl Making<'_> {
         all.prefixes.made(self.key, prefix, self.failures)
     }
 
+    /// What made it impossible will be so again.
+    fn refused(mut self) {
+        self.done = true;
+        let state = State::Failed(MAX_FAILURES, Instant::now());
+        self.runner.snapshots().prefixes.set(self.key, state);
+    }
+
     /// Given up by the user, it says nothing against it.
     fn given_up(mut self) {
         self.done = true;
@@ -369,6 +376,8 @@ fn make_for(runner: &Runner, key: &Key, sequence: &FaultSequence, options: &RunO
         Err(e) => {
             if options.to_end() {
                 making.given_up();
+            } else if matches!(&e, RunError::Io { why, .. } if why.starts_with(LOST)) {
+                making.refused();
             }
             Made::Not(e.to_string())
         }
@@ -420,6 +429,9 @@ fn make_prefix(
     })
 }
 
+/// Why no dump is made.
+const LOST: &str = "a dump would lose what a closed connection has still to say";
+
 /// What only the kernel still has to say is in no dump: in runs from there the other end would never be told what a whole run tells it.
 fn lost(owed: &[String]) -> Result<(), String> {
     let Some(first) = owed.first() else {
@@ -429,9 +441,7 @@ fn lost(owed: &[String]) -> Result<(), String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Err(format!(
-        "a dump would lose what a closed connection has still to say: {first}{more}"
-    ))
+    Err(format!("{LOST}: {first}{more}"))
 }
 
 /// A point has come since the last fault, on any node. A page that cannot be read has, for all we know, met one.

@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn what_is_said_about_a_fault_is_a_comment_before_it() {
         let crash = Fault::Crash {
-            who: Who::Executing,
+            who: Who::Node("n1".into()),
             style: CrashStyle::Process,
         };
         let g = Generalised {

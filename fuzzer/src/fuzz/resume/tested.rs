@@ -79,6 +79,16 @@ impl Tested {
     }
 }
 
+/// Whether a difference is one of what is tested, and none of what is asked.
+#[must_use]
+pub fn is_of_tested(difference: &str) -> bool {
+    NAMES.iter().any(|name| {
+        difference
+            .strip_prefix(name)
+            .is_some_and(|d| d.starts_with(':'))
+    })
+}
+
 /// Each difference of what is asked now, of what is tested only where both sides tell it.
 #[must_use]
 pub fn differences_told(was: &Identity, asked: &Identity) -> Vec<String> {
@@ -139,6 +149,7 @@ mod tests {
             let all = differences_told(&one, &other);
             assert_eq!(all[0], "target version: was 3.6.3, asked 3.5.8");
             assert_eq!(all[1..], want);
+            assert!(!is_of_tested(&all[0]) && all[1..].iter().all(|d| is_of_tested(d)));
         }
     }
 
