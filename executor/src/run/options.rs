@@ -145,6 +145,9 @@ pub enum RunError {
     Slot(String),
     #[error("{what}: {why}")]
     Io { what: String, why: String },
+    /// No dump in the middle of this run has all that its cluster has still to say.
+    #[error("making a prefix snapshot: {0}")]
+    NoPrefix(String),
     #[error(
         "configuration template {file}: {why}\n  mend the template in the target's conf/ folder"
     )]
@@ -199,6 +202,7 @@ impl RunError {
             | RunError::AgentRefused { .. } => true,
             RunError::Slot(_)
             | RunError::Io { .. }
+            | RunError::NoPrefix(_)
             | RunError::BeganCold(_)
             | RunError::Late { .. } => false,
         }

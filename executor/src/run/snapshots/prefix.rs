@@ -197,17 +197,14 @@ impl Making<'_> {
         all.prefixes.made(self.key, prefix, self.failures)
     }
 
-    /// What made it impossible will be so again.
-    fn refused(mut self) {
+    /// It was not made, and counts as having failed so often.
+    fn not_made(mut self, failures: u32) {
         self.done = true;
-        let state = State::Failed(MAX_FAILURES, Instant::now());
-        self.runner.snapshots().prefixes.set(self.key, state);
+        self.set_failed(failures);
     }
 
-    /// Given up by the user, it says nothing against it.
-    fn given_up(mut self) {
-        self.done = true;
-        let state = State::Failed(self.failures, Instant::now());
+    fn set_failed(&self, failures: u32) {
+        let state = State::Failed(failures, Instant::now());
         self.runner.snapshots().prefixes.set(self.key, state);
     }
 }
@@ -215,8 +212,7 @@ impl Making<'_> {
 impl Drop for Making<'_> {
     fn drop(&mut self) {
         if !self.done {
-            let state = State::Failed(self.failures + 1, Instant::now());
-            self.runner.snapshots().prefixes.set(self.key, state);
+            self.set_failed(self.failures + 1);
         }
     }
 }
@@ -375,9 +371,11 @@ fn make_for(runner: &Runner, key: &Key, sequence: &FaultSequence, options: &RunO
         Ok(prefix) => Made::There(making.made(prefix)),
         Err(e) => {
             if options.to_end() {
-                making.given_up();
-            } else if matches!(&e, RunError::Io { why, .. } if why.starts_with(LOST)) {
-                making.refused();
+                // Given up by the user, it says nothing against it.
+                making.not_made(failures);
+            } else if matches!(e, RunError::NoPrefix(_)) {
+                // What made it impossible will be so again.
+                making.not_made(MAX_FAILURES);
             }
             Made::Not(e.to_string())
         }
@@ -411,7 +409,7 @@ fn make_prefix(
             // Dead machines say nothing before their cut ends, and by then they have nothing to say in a whole run either.
             drive.cluster.forget_machines()?;
             let owed = slot.owed(from.launcher);
-            lost(&owed.map_err(|e| RunError::Slot(e.to_string()))?).map_err(why)?;
+            lost(&owed.map_err(|e| RunError::Slot(e.to_string()))?).map_err(RunError::NoPrefix)?;
             let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder, Vec::new())?;
             // The wall clock jumped when it went on from there, and will once more: both together by no more than one may.
             (snapshot.made, snapshot.made_wall) = (from.made, from.made_wall);
@@ -429,9 +427,6 @@ fn make_prefix(
     })
 }
 
-/// Why no dump is made.
-const LOST: &str = "a dump would lose what a closed connection has still to say";
-
 /// What only the kernel still has to say is in no dump: in runs from there the other end would never be told what a whole run tells it.
 fn lost(owed: &[String]) -> Result<(), String> {
     let Some(first) = owed.first() else {
@@ -441,7 +436,9 @@ fn lost(owed: &[String]) -> Result<(), String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Err(format!("{LOST}: {first}{more}"))
+    Err(format!(
+        "a dump would lose what a closed connection has still to say: {first}{more}"
+    ))
 }
 
 /// A point has come since the last fault, on any node. A page that cannot be read has, for all we know, met one.
