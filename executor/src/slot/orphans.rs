@@ -393,10 +393,9 @@ mod tests {
 
     #[test]
     fn a_trial_leaves_nothing_behind() {
-        in_own_network(|| {
-            if trial().is_ok() {
-                assert_eq!(Diag::open().unwrap().connections().unwrap(), []);
-            }
+        in_own_network(|| match trial() {
+            Ok(()) => assert_eq!(Diag::open().unwrap().connections().unwrap(), []),
+            Err(e) => eprintln!("SKIPPED: this kernel aborts no sockets for others: {e}"),
         });
     }
 
@@ -405,6 +404,7 @@ mod tests {
     fn nothing_comes_from_a_dead_machine_when_its_cut_ends() {
         in_own_network(|| {
             let (Ok(()), Ok(mut cuts)) = (trial(), KernelCuts::open()) else {
+                eprintln!("SKIPPED: no kernel cuts here, or sockets of others are not aborted");
                 return;
             };
             let dead = Ipv4Addr::new(127, 0, 0, 11);

@@ -96,7 +96,7 @@ mod tests {
         let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();
         let fd = |c: &std::process::Child| open(c.id() as i32).unwrap();
         let (of_shell, of_sleep) = (fd(&shell), fd(&sleep));
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while !catches(of_shell.as_fd(), libc::SIGUSR1) {
             assert!(Instant::now() < until, "no trap is seen");
             std::thread::sleep(Duration::from_millis(5));

@@ -245,8 +245,10 @@ fn a_criu_that_is_killed_an_image_cut_short_and_a_full_memory_cost_a_try() {
             // Two failures of one snapshot in a row would be enough to leave it alone. But it may have been at its end, or at a parked JVM.
             if hit.is_none_or(|hit| hit.elapsed() > MINUTE / 2) {
                 let all = descendants(pid);
+                // Those of parked JVMs are for later: where one could not be dumped they are left alone for minutes.
                 let criu = all.iter().filter(|p| {
-                    p.command.contains("criu") && p.command.contains(&format!(" {doing} "))
+                    let of = |word: &str| p.command.contains(word);
+                    of("criu") && of(&format!(" {doing} ")) && !of("parked-")
                 });
                 if criu.map(|p| kill(p.pid, Signal::SIGKILL)).count() > 0 {
                     hit = Some(Instant::now());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 use warren_model::FaultSequence;
-use warren_tests::{cluster, run, warren};
+use warren_tests::{cluster, run, run_until_it_fails, warren};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Five faults, of which bug (a) needs two.
@@ -18,36 +18,41 @@ fn five_faults_come_down_to_the_two_needed() {
     let five = FaultSequence::from_text(FIVE).unwrap();
     assert_eq!(five.faults.len(), 5);
     fs::write(path("five.toml"), FIVE).unwrap();
-    let (given, out) = (path("five.toml"), path("min.toml"));
+    let given = path("five.toml");
 
     // How often a run shows the bug is the machine's: on one that is busy two in a row may not. So four tries, of which one is enough.
+    let tmin = |out: &str, runs: &str| {
+        let args = ["tmin", "-i", &given, "-o", out, "-n", "4", "-k", "1"];
+        let args = [&args[..], &["--runs", runs]].concat();
+        run(warren(&args), 4 * MINUTE).expect_code(0)
+    };
     // Cut off by a small bound first: nothing that was run is run again.
-    let args = |runs: &'static str| {
-        [
-            "tmin", "-i", &given, "-o", &out, "-n", "4", "-k", "1", "--runs", runs,
-        ]
-        .map(str::to_owned)
-    };
-    let tmin = |runs| {
-        let args = args(runs);
-        let words: Vec<&str> = args.iter().map(String::as_str).collect();
-        run(warren(&words), 4 * MINUTE)
-    };
-    tmin("10").expect_code(0);
-    let journal = fs::read_to_string(path("min.journal.jsonl")).unwrap();
+    let first = path("min0.toml");
+    tmin(&first, "10");
+    let journal = fs::read_to_string(path("min0.journal.jsonl")).unwrap();
     // A run over its limit counts twice, and those of the end only where something was kept.
     let cut = journal.lines().count() - 1;
     assert!((1..=10).contains(&cut), "{journal}");
-    let ran = tmin("100").expect_code(0);
+    let goes_on = tmin(&first, "100");
     assert!(
-        ran.out
+        goes_on
+            .out
             .contains(&format!("goes on from the journal: {cut} runs")),
         "{}",
-        ran.text()
+        goes_on.text()
     );
-    let text = fs::read_to_string(&out).unwrap();
-    let result = FaultSequence::from_text(&text).unwrap();
-    assert_eq!(result.kinds(), "crash+reboot", "{text}\n{}", ran.text());
+    // A step is given up after two runs in which the bug's own second fault did not come, a chance of some in a hundred: once more from the start.
+    let mut tried = String::new();
+    let mut goes_on = Some(goes_on);
+    let two = (0..3).find_map(|at| {
+        let out = path(&format!("min{at}.toml"));
+        let ran = goes_on.take().unwrap_or_else(|| tmin(&out, "100"));
+        let text = fs::read_to_string(&out).unwrap();
+        let result = FaultSequence::from_text(&text).unwrap();
+        tried.push_str(&format!("{text}\n{}\n", ran.text()));
+        (result.kinds() == "crash+reboot").then_some((at, out, ran, text, result))
+    });
+    let (at, out, ran, text, result) = two.unwrap_or_else(|| panic!("never two\n{tried}"));
     assert!(
         ran.out.contains("faults 5 -> 2, shows in"),
         "{}",
@@ -59,10 +64,10 @@ fn five_faults_come_down_to_the_two_needed() {
         text.contains("canary.Store.take") && text.contains("canary.Reclaim.note"),
         "{text}"
     );
-    let neighbour =
-        FaultSequence::from_text(&fs::read_to_string(path("min.passing.toml")).unwrap());
+    let passing = fs::read_to_string(path(&format!("min{at}.passing.toml")));
+    let neighbour = FaultSequence::from_text(&passing.unwrap());
     assert_ne!(neighbour.unwrap(), result);
-    run(warren(&["replay", &out, "-n", "4"]), 2 * MINUTE).expect_code(77);
+    run_until_it_fails(|| warren(&["replay", &out, "-n", "4"]), 2 * MINUTE);
 
     fs::write(path("mine.toml"), "mine").unwrap();
     let refused = run(warren(&["tmin", &given, "-o", &path("mine.toml")]), MINUTE).expect_code(2);
