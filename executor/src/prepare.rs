@@ -7,8 +7,7 @@ mod measure;
 
 use crate::setup::jdk::Jdk;
 use crate::setup::{SetupError, cache, child, javac, jdk, maven};
-use crate::target::{JarSource, Target};
-use std::collections::BTreeMap;
+use crate::target::{JarSource, Target, TargetError};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,8 +59,8 @@ pub enum PrepareError {
         "writing the agent into the cache: {0}\n  the cache wants a folder that may be written: make room there, or name another with WARREN_CACHE"
     )]
     Agent(std::io::Error),
-    #[error("reading {file}: {why}")]
-    Read { file: PathBuf, why: String },
+    #[error(transparent)]
+    Target(#[from] TargetError),
     #[error("a dictionary of the target cannot be followed: {0}")]
     Dictionary(String),
     #[error(
@@ -115,8 +114,8 @@ impl Prepared {
                 (fetched.jars, fetched.lock_text)
             }
             JarSource::Sources => {
-                let sources = overlay(&target, "src")?;
-                let jar = javac::compile(&compiler, &target.name, &sources, &[], release, &cache)?;
+                let files = sources(&target, "src")?;
+                let jar = javac::compile(&compiler, &target.name, &files, &[], release, &cache)?;
                 let key = jar.display().to_string();
                 (vec![jar], key)
             }
@@ -126,7 +125,7 @@ impl Prepared {
         let program = javac::compile(
             &compiler,
             &format!("{}-workload", target.name),
-            &overlay(&target, "workload")?,
+            &sources(&target, "workload")?,
             &workload_path,
             release,
             &cache,
@@ -238,15 +237,9 @@ impl Prepared {
     }
 }
 
-/// Java sources below `name` of the target's folder and its bases'; a file of the target replaces its base's of the same path.
-fn overlay(target: &Target, name: &str) -> Result<Vec<PathBuf>, PrepareError> {
-    let mut files: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
-    for folder in target.folders.iter().rev() {
-        let top = folder.join(name);
-        if top.is_dir() {
-            walk(&top, &top, &mut files)?;
-        }
-    }
+/// What is to be compiled of a folder `name` of the target: at least one file.
+fn sources(target: &Target, name: &str) -> Result<Vec<PathBuf>, PrepareError> {
+    let files = target.sources(name)?;
     if files.is_empty() {
         return Err(PrepareError::Missing {
             file: target.folders[0].join(name),
@@ -254,27 +247,6 @@ fn overlay(target: &Target, name: &str) -> Result<Vec<PathBuf>, PrepareError> {
         });
     }
     Ok(files.into_values().collect())
-}
-
-fn walk(
-    top: &Path,
-    folder: &Path,
-    files: &mut BTreeMap<PathBuf, PathBuf>,
-) -> Result<(), PrepareError> {
-    let read = |why: std::io::Error| PrepareError::Read {
-        file: folder.to_owned(),
-        why: why.to_string(),
-    };
-    for entry in std::fs::read_dir(folder).map_err(read)? {
-        let path = entry.map_err(read)?.path();
-        if path.is_dir() {
-            walk(top, &path, files)?;
-        } else if path.extension().is_some_and(|e| e == "java") {
-            let relative = path.strip_prefix(top).unwrap_or(&path).to_owned();
-            files.insert(relative, path);
-        }
-    }
-    Ok(())
 }
 
 fn key(p: &Inner, jars_key: &str) -> String {

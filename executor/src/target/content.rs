@@ -7,6 +7,7 @@
 
 use super::chain::read_chain;
 use super::section::TargetError;
+use super::sources::unread;
 use super::{JarSource, Target};
 use crate::setup::cache;
 use std::collections::BTreeMap;
@@ -84,10 +85,9 @@ impl Target {
 
     /// What is compiled or fetched for it, by names below the target's folder.
     fn programs(&self) -> Result<BTreeMap<PathBuf, PathBuf>, TargetError> {
-        let mut files = BTreeMap::new();
-        self.sources("workload", &mut files)?;
+        let mut files = self.sources("workload")?;
         match self.jars {
-            JarSource::Sources => self.sources("src", &mut files)?,
+            JarSource::Sources => files.extend(self.sources("src")?),
             JarSource::Maven => {
                 let lock = Path::new("locks").join(format!("{}.lock", self.version));
                 for name in [PathBuf::from("pom.xml"), lock] {
@@ -100,28 +100,6 @@ impl Target {
         }
         Ok(files)
     }
-
-    /// The Java sources below a folder, those of the target in place of its base's of the same name.
-    fn sources(
-        &self,
-        name: &str,
-        files: &mut BTreeMap<PathBuf, PathBuf>,
-    ) -> Result<(), TargetError> {
-        for folder in self.folders.iter().rev() {
-            let mut open = vec![folder.join(name)];
-            while let Some(path) = open.pop() {
-                if path.is_dir() {
-                    for entry in std::fs::read_dir(&path).map_err(unread(&path))? {
-                        open.push(entry.map_err(unread(&path))?.path());
-                    }
-                } else if path.extension().is_some_and(|e| e == "java") {
-                    let below = path.strip_prefix(folder).unwrap_or(&path).to_owned();
-                    files.insert(below, path);
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// One more line: what it is, and the hash of what it says.
@@ -131,13 +109,6 @@ fn put(text: &mut String, what: impl Display, said: &[u8]) {
 
 fn read(path: &Path) -> Result<Vec<u8>, TargetError> {
     std::fs::read(path).map_err(unread(path))
-}
-
-fn unread(path: &Path) -> impl Fn(std::io::Error) -> TargetError {
-    move |e| TargetError::Read {
-        file: path.to_owned(),
-        why: e.to_string(),
-    }
 }
 
 #[cfg(test)]

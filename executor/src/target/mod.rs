@@ -16,6 +16,7 @@ mod probes;
 mod promise;
 mod rules;
 mod section;
+mod sources;
 mod system;
 #[cfg(test)]
 mod tests;

@@ -19,10 +19,12 @@ pub use range::JavaRange;
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use super::SetupError;
+use super::{SetupError, child};
 
 /// A Java installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -261,15 +263,21 @@ pub fn ask_home(home: &Path) -> Result<Jdk, SetupError> {
     ask(&java)
 }
 
+/// A JVM that only tells its version takes a second on a busy machine; one on a file system that is away never ends.
+const TELLS_WITHIN: Duration = Duration::from_secs(60);
+
 fn ask(java: &Path) -> Result<Jdk, SetupError> {
     let bad = |why: String| SetupError::BadJdk {
         home: java.to_path_buf(),
         why,
     };
-    let out = Command::new(java)
-        .args(["-XshowSettings:properties", "-version"])
-        .output();
-    let out = out.map_err(|e| bad(format!("it cannot be started: {e}")))?;
+    let mut tell = Command::new(java);
+    tell.args(["-XshowSettings:properties", "-version"]);
+    let out = child::output_within(&mut tell, TELLS_WITHIN).map_err(|e| match e.kind() {
+        _ if child::stopped() => SetupError::Ended,
+        io::ErrorKind::TimedOut => bad(format!("asked for its version, {e}")),
+        _ => bad(format!("it cannot be started: {e}")),
+    })?;
     let text = String::from_utf8_lossy(&out.stderr);
     let Some(asked) = Settings::parse(&text) else {
         return Err(bad(format!(
