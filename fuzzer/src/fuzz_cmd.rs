@@ -121,16 +121,14 @@ pub fn differs_from_folder(args: &FuzzArgs) -> Result<Option<String>, CliError> 
     let (mut options, target) = asked(args)?;
     on_jdk_there(&mut options, &target, args);
     match fuzz::differences(&options) {
-        Ok(differences)
-            if !differences.is_empty() && differences.iter().all(|d| is_of_tested(d)) =>
-        {
+        Ok(differences) if !differences.is_empty() && differences.0.iter().all(is_of_tested) => {
             Err(CliError::setup(format!(
                 "what the campaign in {} tests was changed since it was cut off:\n  {}\n  put it back (a JDK by JAVA_HOME) and run the same command again, or remove that folder to begin it anew",
                 options.out.display(),
-                differences.join("\n  ")
+                differences.in_lines()
             )))
         }
-        Ok(differences) => Ok((!differences.is_empty()).then(|| differences.join("; "))),
+        Ok(differences) => Ok((!differences.is_empty()).then(|| differences.in_a_line())),
         Err(e @ FuzzError::Format { .. }) => Ok(Some(e.to_string())),
         Err(e) => Err(WAY_OUT.of(e)),
     }

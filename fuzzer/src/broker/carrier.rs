@@ -25,6 +25,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use warren_executor::Locked;
 
+/// How the lines begin that say where it listens, and whether its remote broker is there.
+pub(super) const LISTENS: &str = "listens on ";
+pub(super) const JOINED: &str = "joined the broker at ";
+pub(super) const AWAY: &str = "the broker at ";
+
 /// Of our messages.
 const TAG: Tag = Tag(0x5741_5252);
 /// LLMP's word that a broker goes: its threads end by it.
@@ -63,7 +68,7 @@ pub struct Config {
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
     #[error(
-        "{} has a broker already ({}): one carries all instances of an output folder; leave --broker-port and --remote-broker to it",
+        "{} has a broker already ({}): one carries all instances of an output folder; leave --broker-port and --remote-broker to it, or leave this one as it is: it begins when that one ends",
         .0.display(), .1
     )]
     Another(PathBuf, std::io::Error),
@@ -146,9 +151,26 @@ type Broker = LlmpBroker<(Post, ()), StdShMem, StdShMemProvider>;
 
 /// Another broker, by its last hello.
 struct Peer {
+    /// Of its first hello. Whoever joins gets all that LLMP's pages hold, hellos of brokers that ended long ago among it.
+    since: Instant,
     heard: Instant,
     own: Vec<String>,
     have: BTreeMap<String, Have>,
+    /// Its last hello is not answered yet.
+    owed: bool,
+    answered: Option<Instant>,
+}
+
+impl Peer {
+    /// A hello is answered, but not each of many that come at once.
+    fn is_due(&self) -> bool {
+        self.owed && self.answered.is_none_or(|t| t.elapsed() >= HELLO / 2)
+    }
+
+    /// It is there now, and not only its letters.
+    fn lives(&self) -> bool {
+        self.heard.duration_since(self.since) > 2 * HELLO
+    }
 }
 
 struct Carrier<'a> {
@@ -204,7 +226,7 @@ fn open<'a>(
         .inner_mut()
         .launch_listener(Listener::Tcp(listener))
         .map_err(llmp("starting the listener"))?;
-    say(format!("listens on {at}"));
+    say(format!("{LISTENS}{at}"));
     let carrier = Carrier {
         broker,
         shelf: Shelf::new(&config.out),
@@ -291,7 +313,7 @@ impl Carrier<'_> {
                 *heard = Instant::now();
             }
             match came.letter {
-                Ok(letter) => self.read(letter)?,
+                Ok(letter) => self.read(letter),
                 Err(Wrong::Version(v)) => (self.say)(format!(
                     "a broker of another Warren is refused: its letters have version {v}, this one reads {}",
                     wire::VERSION
@@ -303,37 +325,43 @@ impl Carrier<'_> {
                 }
             }
         }
+        let due = self.peers.iter().filter(|(_, peer)| peer.is_due());
+        for origin in due.map(|(origin, _)| *origin).collect::<Vec<u64>>() {
+            self.answer(origin)?;
+        }
         Ok(())
     }
 
-    fn read(&mut self, letter: Letter) -> Result<(), BrokerError> {
+    fn read(&mut self, letter: Letter) {
         if letter.key != self.key {
             if let Body::Hello(hello) = letter.body {
                 let differences = hello.identity.differences(&self.config.identity);
                 (self.say)(format!(
                     "a broker with instances {} is of another campaign, and refused: {}",
                     hello.own.join(", "),
-                    differences.join("; ")
+                    differences.in_a_line()
                 ));
             }
-            return Ok(());
+            return;
         }
         match letter.body {
-            Body::Hello(hello) => self.answer(letter.origin, hello),
-            body => {
-                match self.shelf.take(&body) {
-                    Ok(()) => {}
-                    Err(e @ MirrorError::Io { .. }) => (self.say)(format!("{e}: tried again")),
-                    Err(e) => (self.say)(e.to_string()),
-                }
-                Ok(())
-            }
+            Body::Hello(hello) => self.note(letter.origin, hello),
+            body => match self.shelf.take(&body) {
+                Ok(()) => {}
+                // Its broker's hellos tell whether there are two; what is left of an earlier one of ours is none.
+                Err(MirrorError::TwoOfAName(name)) if self.shelf.own().contains(&name) => {}
+                Err(e @ MirrorError::Io { .. }) => (self.say)(format!("{e}: tried again")),
+                Err(e) => (self.say)(e.to_string()),
+            },
         }
     }
 
-    /// What a broker lacks of our instances.
-    fn answer(&mut self, origin: u64, hello: Hello) -> Result<(), BrokerError> {
-        if !self.peers.contains_key(&origin) {
+    /// What another broker is and has: answered when it is due.
+    fn note(&mut self, origin: u64, hello: Hello) {
+        let now = Instant::now();
+        let known = self.peers.get(&origin);
+        let (since, answered) = known.map_or((now, None), |p| (p.since, p.answered));
+        if known.is_none() {
             (self.say)(format!(
                 "hears another broker; its instances: {}",
                 if hello.own.is_empty() {
@@ -343,12 +371,32 @@ impl Carrier<'_> {
                 }
             ));
         }
+        let peer = Peer {
+            since,
+            heard: now,
+            own: hello.own,
+            have: hello.have,
+            owed: true,
+            answered,
+        };
+        self.peers.insert(origin, peer);
+    }
+
+    /// What a broker lacks of our instances.
+    fn answer(&mut self, origin: u64) -> Result<(), BrokerError> {
+        let Some(peer) = self.peers.get_mut(&origin) else {
+            return Ok(());
+        };
+        (peer.owed, peer.answered) = (false, Some(Instant::now()));
+        let (lives, theirs_own, have) = (peer.lives(), peer.own.clone(), peer.have.clone());
         for name in self.shelf.own() {
-            if hello.own.contains(&name) {
-                (self.say)(MirrorError::TwoOfAName(name).to_string());
+            if theirs_own.contains(&name) {
+                if lives {
+                    (self.say)(MirrorError::TwoOfAName(name).to_string());
+                }
                 continue;
             }
-            let theirs = hello.have.get(&name).copied().unwrap_or_default();
+            let theirs = have.get(&name).copied().unwrap_or_default();
             match self.shelf.lacks(&name, theirs) {
                 Ok(bodies) => {
                     for body in bodies {
@@ -360,12 +408,6 @@ impl Carrier<'_> {
                 )),
             }
         }
-        let peer = Peer {
-            heard: Instant::now(),
-            own: hello.own,
-            have: hello.have,
-        };
-        self.peers.insert(origin, peer);
         Ok(())
     }
 
@@ -421,7 +463,7 @@ impl Carrier<'_> {
             return Ok(());
         }
         Err(BrokerError::Anew(format!(
-            "the broker at {at} has said nothing for {} s: it is joined anew, again and again",
+            "{AWAY}{at} has said nothing for {} s: it is joined anew, again and again",
             SILENT.as_secs()
         )))
     }
@@ -432,19 +474,19 @@ fn join(broker: &mut Broker, at: &str, say: &mut dyn FnMut(String)) -> Option<Cl
     // LLMP waits for ever for a broker that says nothing, and believes whatever one says.
     if let Err(why) = answers_at(at) {
         say(format!(
-            "the broker at {at} cannot be joined: {why}; tried again and again"
+            "{AWAY}{at} cannot be joined: {why}; tried again and again"
         ));
         return None;
     }
     let id = broker.inner().peek_next_client_id();
     match broker.inner_mut().connect_b2b(at) {
         Ok(()) => {
-            say(format!("joined the broker at {at}"));
+            say(format!("{JOINED}{at}"));
             Some(id)
         }
         Err(e) => {
             say(format!(
-                "the broker at {at} cannot be joined: {e}; tried again and again"
+                "{AWAY}{at} cannot be joined: {e}; tried again and again"
             ));
             None
         }

@@ -102,7 +102,13 @@ impl Shelf {
         let same = theirs.first == first
             && theirs.bytes <= length
             && tail(&mut file, theirs.bytes)? == theirs.tail;
-        let mut at = if same { theirs.bytes } else { 0 };
+        // An instance that goes on after its end, or after a kill, has taken back its last lines. Where the two part earlier, each hello goes back
+        // a piece.
+        let mut at = match theirs.bytes.min(length) {
+            _ if theirs.first != first => 0,
+            _ if same => theirs.bytes,
+            both => both.saturating_sub(PIECE as u64),
+        };
         let mut bodies = Vec::new();
         let mut room = ANSWER;
         file.seek(SeekFrom::Start(at))?;
@@ -366,6 +372,10 @@ fn take_lines(root: &Path, l: &Lines) -> std::io::Result<()> {
         .count();
     if same == l.bytes.len() {
         return Ok(());
+    }
+    if l.at > 0 && same < here.len().min(TAIL as usize) {
+        // They part before this piece, or hardly agree: what is here from there on goes, and the next hello tells whether the rest is theirs.
+        return file.set_len(l.at);
     }
     // Where they part, the instance went on after it had ended, or after a kill: what is here was taken back.
     file.set_len(l.at + same as u64)?;

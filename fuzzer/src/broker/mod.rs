@@ -52,7 +52,8 @@ pub fn asked(
     let listen = SocketAddr::new(bind, port.unwrap_or(0));
     TcpListener::bind(listen).map_err(|e| {
         CliError::setup(format!(
-            "--broker-port: listening on {listen}: {e}; choose another port, or leave it out to join by --remote-broker alone"
+            "--broker-port: listening on {listen}: {e}; choose another port, or leave it out to join by --remote-broker alone; the broker of a campaign that was just killed goes within {} s",
+            OUTLIVES.as_secs()
         ))
     })?;
     Ok(Some(Config {

@@ -3,7 +3,7 @@
 //! LLMP reads shared memory that others write, panics on what it does not understand and waits without limits. In a process of its own none of
 //! that reaches a campaign: one that ends or hangs is replaced, with a line.
 
-use super::carrier::Config;
+use super::carrier::{AWAY, Config, JOINED, LISTENS};
 use super::{ANEW, BROKER, PULSE};
 use crossbeam::channel::{Receiver, RecvTimeoutError, unbounded};
 use std::collections::BTreeSet;
@@ -42,9 +42,9 @@ impl Broker {
         let ending = Arc::new(AtomicBool::new(false));
         let flag = ending.clone();
         let thread = std::thread::spawn(move || {
-            let mut said = BTreeSet::new();
+            let mut said = Said::default();
             let mut once = |line: String| {
-                if said.len() < SAID && said.insert(line.clone()) {
+                if said.is_new(&line) {
                     say(format!("broker: {line}"));
                 }
             };
@@ -62,6 +62,27 @@ impl Broker {
             ending,
             thread: Some(thread),
         }
+    }
+}
+
+/// What was said: a line comes once, but for whether the remote broker is there, which comes whenever it is another than before.
+#[derive(Debug, Default)]
+struct Said(BTreeSet<String>);
+
+impl Said {
+    fn is_new(&mut self, line: &str) -> bool {
+        for (now, before) in [(JOINED, AWAY), (AWAY, JOINED)] {
+            if line.starts_with(now) {
+                self.0.retain(|l| !l.starts_with(before));
+            }
+        }
+        // Each process listens on a port of its own where none was asked for.
+        let line = if line.starts_with(LISTENS) {
+            LISTENS
+        } else {
+            line
+        };
+        self.0.len() < SAID && self.0.insert(line.to_owned())
     }
 }
 
@@ -154,4 +175,34 @@ fn read(child: &mut Child) -> Receiver<String> {
         });
     }
     from
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_comes_once_and_whether_the_remote_is_there_when_it_changes() {
+        let mut said = Said::default();
+        for (line, want) in [
+            ("listens on 127.0.0.1:40001", true),
+            ("the broker at h:1 cannot be joined: refused", true),
+            ("listens on 127.0.0.1:40002", false),
+            ("the broker at h:1 cannot be joined: refused", false),
+            ("joined the broker at h:1", true),
+            ("hears another broker; its instances: a", true),
+            ("the broker at h:1 has said nothing for 20 s", true),
+            ("the broker at h:1 has said nothing for 20 s", false),
+            ("listens on 127.0.0.1:40003", false),
+            ("joined the broker at h:1", true),
+            ("joined the broker at h:1", false),
+            ("hears another broker; its instances: a", false),
+        ] {
+            assert_eq!(said.is_new(line), want, "{line}");
+        }
+        for n in 0..SAID {
+            said.is_new(&format!("another {n}"));
+        }
+        assert!(!said.is_new("one more"));
+    }
 }

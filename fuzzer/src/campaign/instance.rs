@@ -52,6 +52,9 @@ pub enum InstanceKind {
     Secondary,
 }
 
+/// Of an instance that shares its work with nobody (no -M, no -S).
+pub const ALONE: &str = "default";
+
 /// Whether an instance may be called so: it names a folder on every machine, and is a part of file names. rsync's own folders are
 /// hidden, and so none.
 #[must_use]

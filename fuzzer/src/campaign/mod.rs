@@ -23,7 +23,7 @@ pub use error::{FuzzError, WayOut};
 pub use failure_line::{FailedCheck, FindingLine};
 pub use finding::{Environment, FindingText, write_finding};
 pub use folder::Folder;
-pub use instance::{InstanceKind, MAX_SLOTS, Slots, is_instance_name};
+pub use instance::{ALONE, InstanceKind, MAX_SLOTS, Slots, is_instance_name};
 pub use names::EntryName;
 pub use rates::{InjectedRates, LearntRoot, Spared, least_stable};
 pub use run_file::StoredRun;

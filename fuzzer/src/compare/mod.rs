@@ -203,7 +203,7 @@ impl Work<'_> {
         }
         Err(CliError::setup(format!(
             "what is tested was changed in the middle: campaigns would be of two targets:\n  {}\n  put it back (a JDK by JAVA_HOME) and run the same command again to go on, or choose another folder with -o",
-            differences.join("\n  ")
+            differences.in_lines()
         )))
     }
 

@@ -220,7 +220,7 @@ impl Table {
         Err(FuzzError::Usage(format!(
             "{} holds another comparison, which is left as it is:\n  {}\n  ask for the same to go on with it, or choose another folder with -o",
             path.display(),
-            differences.join("\n  ")
+            differences.in_lines()
         )))
     }
 

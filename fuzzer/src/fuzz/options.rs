@@ -1,6 +1,6 @@
 //! What `warren fuzz` asks for, and how a campaign ends. Plain values; filled by the CLI. What can go wrong is in `campaign/error.rs`.
 
-use crate::campaign::{Environment, Folder, InstanceKind, Slots};
+use crate::campaign::{ALONE, Environment, Folder, InstanceKind, Slots};
 use crate::fuzz::{Limits, SharedSnapshot, Starts, Tested};
 use crate::known::KnownBugs;
 use crate::search::{FaultSet, Favour, Parts, StrategyKind, Without};
@@ -186,7 +186,7 @@ impl FuzzOptions {
         FuzzOptions {
             target: target.to_owned(),
             out: out.into(),
-            instance: "default".into(),
+            instance: ALONE.into(),
             kind: InstanceKind::default(),
             look_every: LOOK_EVERY,
             seeds: Vec::new(),

@@ -1,8 +1,8 @@
 //! The instances of a campaign folder and what their fuzzer_stats say; whether the process behind one still lives. Reads only.
 
-use crate::campaign::FindingLine;
 use crate::campaign::folder::shell_line;
 use crate::campaign::state::LOCK;
+use crate::campaign::{ALONE, FindingLine};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use warren_model::FailureKind;
@@ -182,7 +182,7 @@ fn life(proc: &Path, folder: &Path, stats: Option<&Result<Stats, String>>, now: 
     if let Some(new) = at_work.filter(|new| *new != pid) {
         return Life::Resuming(new);
     }
-    let lives = at_work.is_some() || lives(proc, pid, s.text("command_line"));
+    let lives = at_work.is_some() || lives(proc, pid, s.text("command_line"), &named(folder));
     let age = now.saturating_sub(s.number("last_update"));
     match (lives, s.text("ended")) {
         (true, _) if age > SILENT_S => Life::Silent(age),
@@ -198,11 +198,18 @@ fn at_work(proc: &Path, folder: &Path) -> Option<u64> {
     let read = |file| std::fs::read_to_string(folder.join(file)).ok();
     let pid = read(LOCK)?.trim().parse().ok()?;
     let command_line = read("cmdline").unwrap_or_default();
-    lives(proc, pid, command_line.trim()).then_some(pid)
+    lives(proc, pid, command_line.trim(), &named(folder)).then_some(pid)
 }
 
-/// Whether the process of that number is the one that was started so; numbers are given again to other processes.
-fn lives(proc: &Path, pid: u64, command_line: &str) -> bool {
+/// Name of the instance that a folder is of.
+fn named(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Whether the process of that number is the one that was started so, for that instance; numbers are given again to other processes, and each
+/// container has its own.
+fn lives(proc: &Path, pid: u64, command_line: &str, instance: &str) -> bool {
     let folder = proc.join(pid.to_string());
     let Ok(bytes) = std::fs::read(folder.join("cmdline")) else {
         return false;
@@ -223,7 +230,16 @@ fn lives(proc: &Path, pid: u64, command_line: &str) -> bool {
     let program = Path::new(&words[0])
         .file_name()
         .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    program.contains("warren") && words.get(1).is_some_and(|w| w == "fuzz")
+    let name = words.iter().enumerate().find_map(|(at, word)| {
+        let name = word.strip_prefix("-M").or(word.strip_prefix("-S"))?;
+        match name {
+            "" => words.get(at + 1).map(String::as_str),
+            name => Some(name.trim_start_matches('=')),
+        }
+    });
+    program.contains("warren")
+        && words.get(1).is_some_and(|w| w == "fuzz")
+        && name.unwrap_or(ALONE) == instance
 }
 
 #[cfg(test)]
@@ -310,18 +326,29 @@ mod tests {
         process("4", b"./warren\0fuzz\0-i\0-\0");
         process("5", b"warren\0report\0out\0");
         process("6", b"renamed\0fuzz\0x\0");
+        process("7", b"/y/warren\0fuzz\0canary\0-S\0second\0-i\0-\0");
+        process("8", b"/y/warren\0fuzz\0canary\0-Msecond\0-i\0-\0");
         let line = "/x/warren fuzz canary -o 'a b'";
         let table = [
-            (1, line, true),
-            (2, line, false),
-            (3, line, false),
-            (4, line, true),
-            (5, line, false),
-            (6, "renamed fuzz x", true),
-            (99, line, false),
+            (1, line, "default", true),
+            (2, line, "default", false),
+            (3, line, "default", false),
+            (4, line, "default", true),
+            (5, line, "default", false),
+            (6, "renamed fuzz x", "default", true),
+            // Another container's of the same folder has the same number.
+            (4, line, "second", false),
+            (7, line, "default", false),
+            (7, line, "second", true),
+            (8, line, "second", true),
+            (99, line, "default", false),
         ];
-        for (pid, line, want) in table {
-            assert_eq!(lives(dir.path(), pid, line), want, "{pid}");
+        for (pid, line, instance, want) in table {
+            assert_eq!(
+                lives(dir.path(), pid, line, instance),
+                want,
+                "{pid} {instance}"
+            );
         }
     }
 }

@@ -56,6 +56,11 @@ fn a_mirror_follows_its_instance() {
         "begin 1\ntold\nbegin again and on\nto".to_owned(),
         "begin 1\ntold\nbegin again and on\ntold 2\n".to_owned(),
         format!("begin 1\n{}", "more\n".repeat(100_000)),
+        // The same, longer than one answer; then other lines almost from the front, which agree with those here in letters.
+        format!("begin 1\n{}{end}", "more\n".repeat(100_000)),
+        format!("begin 1\n{}begin again\n", "more\n".repeat(100_000)),
+        format!("begin 1\n{}", "same\n".repeat(100_000)),
+        format!("begin 1\n{}", "same\n".repeat(90_000)),
         "begin 2\n".to_owned(),
     ] {
         put(&a.out, "main", &now);

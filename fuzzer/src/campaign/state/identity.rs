@@ -2,6 +2,7 @@
 //! head of the checkpoint as plain text, so that every later version can say what is different. Decides nothing else.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Names and values, in the order in which they are told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,24 +40,74 @@ impl Identity {
         Identity(kept.cloned().collect())
     }
 
-    /// Each difference of what is asked now, as a line: `target: was canary, asked zookeeper`.
+    /// Each difference of what is asked now: first of the values that are asked, then of those that are no longer.
     #[must_use]
-    pub fn differences(&self, asked: &Identity) -> Vec<String> {
-        const NONE: &str = "nothing (another version of Warren)";
+    pub fn differences(&self, asked: &Identity) -> Differences {
+        let told = |name: &str, was: Option<&str>, asked: Option<&str>| Difference {
+            name: name.to_owned(),
+            was: was.map(str::to_owned),
+            asked: asked.map(str::to_owned),
+        };
         let changed = asked
             .0
             .iter()
-            .map(|(name, now)| (name, self.get(name).unwrap_or(NONE), now.as_str()));
+            .map(|(name, now)| told(name, self.get(name), Some(now)));
         let gone = self
             .0
             .iter()
             .filter(|(name, _)| asked.get(name).is_none())
-            .map(|(name, was)| (name, was.as_str(), NONE));
-        changed
-            .chain(gone)
-            .filter(|(_, was, now)| was != now)
-            .map(|(name, was, now)| format!("{name}: was {was}, asked {now}"))
-            .collect()
+            .map(|(name, was)| told(name, Some(was), None));
+        Differences(changed.chain(gone).filter(|d| d.was != d.asked).collect())
+    }
+}
+
+/// A value that is not what it was. None: that side does not have it, as another version of Warren wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Of the value.
+    pub name: String,
+    /// Before.
+    pub was: Option<String>,
+    /// Now.
+    pub asked: Option<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [was, asked] = [&self.was, &self.asked].map(|side| match side {
+            Some(value) => value.as_str(),
+            None => "nothing (another version of Warren)",
+        });
+        write!(f, "{}: was {was}, asked {asked}", self.name)
+    }
+}
+
+/// All of them; empty: it is the same campaign.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences(pub Vec<Difference>);
+
+impl Differences {
+    /// Whether all is as it was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each on a line of its own, below one that ends in a line break and two spaces.
+    #[must_use]
+    pub fn in_lines(&self) -> String {
+        self.joined("\n  ")
+    }
+
+    /// All on one line.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        self.joined("; ")
+    }
+
+    fn joined(&self, between: &str) -> String {
+        let texts: Vec<String> = self.0.iter().map(Difference::to_string).collect();
+        texts.join(between)
     }
 }
 
@@ -74,11 +125,8 @@ mod tests {
         let mut asked = Identity::new([("target", "zookeeper".into()), ("agent", "1f".into())]);
         assert!(was.differences(&was).is_empty());
         assert_eq!(
-            was.differences(&asked),
-            [
-                "target: was canary, asked zookeeper",
-                "old: was 1, asked nothing (another version of Warren)"
-            ]
+            was.differences(&asked).in_lines(),
+            "target: was canary, asked zookeeper\n  old: was 1, asked nothing (another version of Warren)"
         );
         assert!(
             was.without(&["target", "old"])
@@ -87,8 +135,9 @@ mod tests {
         );
         asked.put("new", 2);
         assert_eq!(
-            was.differences(&asked)[1],
-            "new: was nothing (another version of Warren), asked 2"
+            was.differences(&asked).in_a_line(),
+            "target: was canary, asked zookeeper; new: was nothing (another version of Warren), asked 2; \
+             old: was 1, asked nothing (another version of Warren)"
         );
     }
 }

@@ -30,7 +30,7 @@ mod journal;
 mod lock;
 pub mod tidy;
 
-pub use identity::Identity;
+pub use identity::{Difference, Differences, Identity};
 pub use lock::{LOCK, Lock};
 
 use super::folder::io;

@@ -110,9 +110,18 @@ pub struct Instances {
     looked: Option<Instant>,
     /// Length and time of files that were read to their end.
     read: BTreeMap<String, (u64, Option<SystemTime>)>,
-    /// Folders that are left alone, and complaints: each is said once.
-    strangers: BTreeSet<String>,
+    /// Folders that are left alone, as other campaigns lie there, and up to where they were read: one that is begun anew is looked at again.
+    strangers: BTreeMap<String, Place>,
+    /// Complaints: each is said once.
     said: BTreeSet<String>,
+}
+
+impl Instances {
+    /// Those whose folders hold the same campaign now.
+    pub fn ours(&self) -> impl Iterator<Item = (&String, &Other)> {
+        let strange = |name: &str| self.strangers.contains_key(name);
+        self.others.iter().filter(move |(name, _)| !strange(name))
+    }
 }
 
 /// Which instance a common child belongs to: the one of the highest weight. When one comes or goes, only its own children
@@ -331,8 +340,7 @@ impl Session {
         let now = self.clock.fuzz_ms();
         let sharing: BTreeSet<String> = self
             .instances
-            .others
-            .iter()
+            .ours()
             .filter(|(_, o)| o.shares(now))
             .map(|(name, _)| name.clone())
             .collect();
@@ -357,9 +365,6 @@ impl Session {
 
     /// What a sibling's file has for us: the journal's part, its fault ids, and whether there is more at once.
     fn look(&mut self, name: &str, root: &Path) -> Option<(Taken, Vec<FaultId>, bool)> {
-        if self.instances.strangers.contains(name) {
-            return None;
-        }
         let path = sync_file::path(root);
         let now = std::fs::metadata(&path).map(|m| (m.len(), m.modified().ok()));
         let Ok(now) = now else {
@@ -377,7 +382,8 @@ impl Session {
         let known = self.instances.others.get(name);
         let (place, ended, mut same_map) =
             known.map_or_else(Default::default, |o| (o.place, o.ended, o.same_map));
-        let heard = match sync_file::read(root, place) {
+        let stranger = self.instances.strangers.get(name).copied();
+        let heard = match sync_file::read(root, stranger.unwrap_or(place)) {
             Ok(heard) => heard?,
             Err(e) => {
                 self.say_once(format!("instance {name}: {e}: tried again later"));
@@ -386,6 +392,13 @@ impl Session {
         };
         if heard.to.at == now.0 || heard.ended {
             self.instances.read.insert(name.to_owned(), now);
+        }
+        if stranger.is_some() {
+            if !heard.anew {
+                self.instances.strangers.insert(name.to_owned(), heard.to);
+                return None;
+            }
+            self.instances.strangers.remove(name);
         }
         if heard.lines.is_empty() && heard.ended == ended {
             return None;
@@ -405,11 +418,11 @@ impl Session {
                     let ours = common_identity(&self.options);
                     let differences = common(&begin.identity).differences(&ours);
                     if !differences.is_empty() {
-                        self.instances.strangers.insert(name.to_owned());
+                        self.instances.strangers.insert(name.to_owned(), heard.to);
                         self.say_once(format!(
                             "{} is another campaign, it is left alone: {}",
                             root.display(),
-                            differences.join("; ")
+                            differences.in_a_line()
                         ));
                         return None;
                     }

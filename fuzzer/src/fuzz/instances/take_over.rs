@@ -44,8 +44,7 @@ impl Session {
         }
         let offered: Vec<(String, KeptThere)> = self
             .instances
-            .others
-            .iter()
+            .ours()
             .flat_map(|(name, o)| o.kept.iter().rev().map(|k| (name.clone(), *k)))
             .collect();
         for (name, kept) in offered {

@@ -3,7 +3,9 @@
 //! run's end. How it lies on disk, and in which order, is `campaign/state`'s business.
 
 use crate::campaign::folder::{append, io, write_whole};
-use crate::campaign::state::{Identity, Lock, Opened, STATE_VERSION, Store, hook, tidy};
+use crate::campaign::state::{
+    Differences, Identity, Lock, Opened, STATE_VERSION, Store, hook, tidy,
+};
 use crate::campaign::{Folder, FuzzError, KeptFinding, RunRole, state, sync_file};
 use crate::fuzz::State;
 use crate::fuzz::confirming::tally::Owed;
@@ -300,7 +302,7 @@ pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
     Err(FuzzError::Usage(format!(
         "{} holds another campaign, which is left as it is:\n  {}\n  ask for the same to resume it, or choose another folder with -o",
         root.display(),
-        differences.join("\n  ")
+        differences.in_lines()
     )))
 }
 
@@ -308,7 +310,7 @@ pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
 ///
 /// # Errors
 /// I/O; no state; damage, with the place.
-pub fn differences(options: &FuzzOptions) -> Result<Vec<String>, FuzzError> {
+pub fn differences(options: &FuzzOptions) -> Result<Differences, FuzzError> {
     let was = state::identity(&options.out.join(&options.instance))?;
     Ok(differences_told(&was, &kept_identity(options)))
 }

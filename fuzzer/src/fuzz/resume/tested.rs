@@ -2,7 +2,7 @@
 //! table; what an earlier Warren stored does not tell it, and what is not told is no difference. Called by the command line, which has the
 //! target, and at the start of a campaign. Asks JDKs for their versions; fetches none.
 
-use crate::campaign::state::Identity;
+use crate::campaign::state::{Difference, Differences, Identity};
 use std::path::Path;
 use warren_executor::setup::cache;
 use warren_executor::setup::jdk::{self, Candidate, Choice, Place};
@@ -69,7 +69,7 @@ impl Tested {
 
     /// Each difference of what is tested now, as [`differences_told`] has them.
     #[must_use]
-    pub fn differences(&self, now: &Tested) -> Vec<String> {
+    pub fn differences(&self, now: &Tested) -> Differences {
         let [was, asked] = [self, now].map(|tested| {
             let mut identity = Identity::default();
             tested.put_into(&mut identity);
@@ -81,17 +81,13 @@ impl Tested {
 
 /// Whether a difference is one of what is tested, and none of what is asked.
 #[must_use]
-pub fn is_of_tested(difference: &str) -> bool {
-    NAMES.iter().any(|name| {
-        difference
-            .strip_prefix(name)
-            .is_some_and(|d| d.starts_with(':'))
-    })
+pub fn is_of_tested(difference: &Difference) -> bool {
+    NAMES.contains(&difference.name.as_str())
 }
 
 /// Each difference of what is asked now, of what is tested only where both sides tell it.
 #[must_use]
-pub fn differences_told(was: &Identity, asked: &Identity) -> Vec<String> {
+pub fn differences_told(was: &Identity, asked: &Identity) -> Differences {
     let unknown: Vec<&str> = NAMES
         .into_iter()
         .filter(|name| was.get(name).is_none() || asked.get(name).is_none())
@@ -140,16 +136,18 @@ mod tests {
                     rules: None,
                 }
             });
-            assert_eq!(was.differences(&now), want, "{was:?} {now:?}");
+            let told = |d: Differences| d.0.iter().map(Difference::to_string).collect::<Vec<_>>();
+            assert_eq!(told(was.differences(&now)), want, "{was:?} {now:?}");
             // All else is a difference as ever.
             let [mut one, mut other] =
                 ["3.6.3", "3.5.8"].map(|v| Identity::new([("target version", v.to_owned())]));
             was.put_into(&mut one);
             now.put_into(&mut other);
             let all = differences_told(&one, &other);
-            assert_eq!(all[0], "target version: was 3.6.3, asked 3.5.8");
-            assert_eq!(all[1..], want);
-            assert!(!is_of_tested(&all[0]) && all[1..].iter().all(|d| is_of_tested(d)));
+            let (asked, tested) = all.0.split_first().unwrap();
+            assert_eq!(asked.to_string(), "target version: was 3.6.3, asked 3.5.8");
+            assert_eq!(told(Differences(tested.to_vec())), want);
+            assert!(!is_of_tested(asked) && tested.iter().all(is_of_tested));
         }
     }
 
@@ -160,10 +158,10 @@ mod tests {
             ..Tested::default()
         });
         assert_eq!(
-            was.differences(&now),
-            ["rules to judge by: was aa, asked bb"]
+            was.differences(&now).in_lines(),
+            "rules to judge by: was aa, asked bb"
         );
         let [was, now] = [was.without_rules(), now.without_rules()];
-        assert_eq!(was.differences(&now), Vec::<String>::new());
+        assert!(was.differences(&now).is_empty());
     }
 }

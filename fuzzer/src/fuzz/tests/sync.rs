@@ -391,6 +391,35 @@ fn strangers_are_left_alone_with_a_line() {
     assert_eq!(known, ["random"]);
 }
 
+/// Begun by mistake with another version, removed, and begun anew in the middle of ours.
+#[test]
+fn a_stranger_that_is_begun_anew_is_heard() {
+    let (dir, fine) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let of = |out: &Path, name: &str, version: &str, runs: u64| FuzzOptions {
+        identity: vec![("target version".into(), version.into())],
+        ..instance(out, name, runs)
+    };
+    fuzz(harmless(), of(dir.path(), "a", "3.5.8", 8), nothing());
+    fuzz(harmless(), of(fine.path(), "a", "3.6.3", 8), nothing());
+    let (there, right) = (dir.path().join("a"), fine.path().join("a"));
+    let mut runs = 0;
+    let replace = Box::new(move |_, input: &FaultSequence, _: &_, _: &mut _| {
+        runs += usize::from(!input.faults.is_empty());
+        if runs == 6 && there.exists() && right.exists() {
+            fs::remove_dir_all(&there).unwrap();
+            fs::rename(&right, &there).unwrap();
+        }
+    });
+    let o = of(dir.path(), "b", "3.6.3", 16);
+    let snapshot = o.snapshot.clone();
+    fuzz(harmless(), o.clone(), replace);
+    let said = snapshot.drain_lines();
+    let about = |part: &str| said.iter().filter(|l| l.contains(part)).count();
+    assert_eq!(about("is another campaign"), 1, "{said:?}");
+    assert_eq!(about("instance a: 8 sequences tested there"), 1, "{said:?}");
+    assert_eq!(state(&o).others["a"].tested, 8);
+}
+
 #[test]
 fn there_is_one_main_instance() {
     let dir = tempfile::tempdir().unwrap();
