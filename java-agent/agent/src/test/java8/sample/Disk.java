@@ -73,12 +73,14 @@ public class Disk {
         // point: create before d/new
         // point: rename before d/new -> d/old
         // point: rename after d/new -> d/old
+        // point: rename before d/none -> d/old
         // point: delete before d/old
         // point: delete before d
         new File("d").mkdir();
         File f = new File("d/new");
         f.createNewFile();
         f.renameTo(new File("d/old"));
+        new File("d/none").renameTo(new File("d/old"));
         new File("d/old").delete();
         new File("d").delete();
     }

@@ -5,8 +5,10 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.channels.SocketChannel;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -134,6 +136,25 @@ public class Puppet {
         return System.nanoTime() - began < 5_000_000_000L ? "woken" : "waited";
     }
 
+    /** What a connect that fails leaves open: nothing, in the JRE. */
+    static String refused() throws IOException {
+        InetSocketAddress to = new InetSocketAddress(server.getInetAddress(), server.getLocalPort());
+        Socket plain = new Socket();
+        SocketChannel channel = SocketChannel.open();
+        int failed = 0;
+        try {
+            plain.connect(to, 1000);
+        } catch (IOException e) {
+            failed++;
+        }
+        try {
+            channel.connect(to);
+        } catch (IOException e) {
+            failed++;
+        }
+        return failed + " of 2 failed, open: " + !plain.isClosed() + " " + channel.isOpen();
+    }
+
     static void asLeader() throws IOException {
         write();
     }
@@ -155,6 +176,7 @@ public class Puppet {
                 socket = new Socket(server.getInetAddress(), server.getLocalPort());
                 accepted = server.accept();
                 return "connected";
+            case "refused": return refused();
             case "send": socket.getOutputStream().write(1); return "sent";
             case "msg": new Wire(socket).send(new Message()); return "delivered " + delivered;
             case "offer": return new Wire(socket).offer(new Message()) + " " + delivered;

@@ -193,9 +193,11 @@ class HoldTest {
             slot.cut(B, 1);
             assertEquals("SocketException", child.ask("send"));
             assertEquals("SocketException", child.ask("connect"));
+            assertEquals("2 of 2 failed, open: false false", child.ask("refused"));
             slot.cut(B, 0);
             assertEquals("sent", child.ask("send"), "healed");
             assertEquals("connected", child.ask("connect"));
+            assertEquals("0 of 2 failed, open: true true", child.ask("refused"));
             assertEquals(List.of(0, 16, 0), slot.events("run").stream().filter(e -> e.kind().equals("send")).map(Slot.Event::flags).toList());
         }
     }

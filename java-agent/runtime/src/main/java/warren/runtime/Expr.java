@@ -132,18 +132,30 @@ public final class Expr {
         Found found = cache[0];
         if (found == null) {
             ClassLoader loader = self == null ? Thread.currentThread().getContextClassLoader() : self.getClass().getClassLoader();
-            Class<?> type = Class.forName(owner, true, loader);
-            Member member = find(type, steps[0]);
-            if (member == null) {
-                throw new NoSuchFieldException(owner + "::" + steps[0]);
+            Class<?> type = null;
+            Member member = null;
+            try {
+                type = Class.forName(owner, true, loader);
+                member = find(type, steps[0]);
+            } catch (ClassNotFoundException e) {
+                // another version of the system
             }
-            if (!Modifier.isStatic(member.getModifiers())) {
-                throw new NoSuchFieldException(owner + "::" + steps[0] + " is not static");
+            boolean usable = member != null && Modifier.isStatic(member.getModifiers());
+            found = new Found(type, usable ? member : null);
+            // Without a self the next thread may have another loader.
+            if (usable || self != null) {
+                cache[0] = found;
             }
-            found = new Found(type, member);
-            cache[0] = found;
+        }
+        if (found.member == null) {
+            throw new NoSuchFieldException(owner + "::" + steps[0] + " is not there, or not static");
         }
         return get(found.member, null);
+    }
+
+    /** Whether a step was looked for, and is not again for the same class. For tests. */
+    boolean isKnown(int step) {
+        return cache[step] != null;
     }
 
     private static Object get(Member member, Object of) throws ReflectiveOperationException {

@@ -92,6 +92,13 @@ public final class Files {
         make(Kinds.RENAME, Kinds.BEFORE, from, to, 0);
     }
 
+    /** After File.renameTo, which says false where nothing was renamed. */
+    public static void renameAfter(boolean done, Object from, Object to) throws IOException {
+        if (done) {
+            renameAfter(from, to);
+        }
+    }
+
     public static void renameAfter(Object from, Object to) throws IOException {
         make(Kinds.RENAME, Kinds.AFTER, from, to, 0);
     }

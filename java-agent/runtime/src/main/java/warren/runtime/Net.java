@@ -135,6 +135,10 @@ public final class Net {
         }
         int action = Kinds.GO_ON;
         try {
+            if (socket != null ? socket.isClosed() || socket.isConnected()
+                    : !channel.isOpen() || channel.isConnected() || channel.isConnectionPending()) {
+                return; // the connect itself will say so
+            }
             action = cut(Peers.of(to, ((InetSocketAddress) remote).getPort()).ip, true, false);
             if (action == Kinds.GO_ON) {
                 bind(socket, channel);
@@ -146,6 +150,12 @@ public final class Net {
             Guard.exit(ticket);
         }
         if (action == Kinds.THROW) {
+            try {
+                // As the JRE does when a connect fails: whoever goes on leaves the closing to it.
+                (socket != null ? socket : channel).close();
+            } catch (IOException e) {
+                Link.count(Link.ERRORS);
+            }
             throw broken();
         }
     }
@@ -153,9 +163,6 @@ public final class Net {
     private static void bind(Socket socket, SocketChannel channel) throws IOException {
         InetAddress own = own();
         InetAddress bound = null;
-        if (socket != null ? socket.isClosed() || socket.isConnected() : !channel.isOpen() || channel.isConnected()) {
-            return; // the connect itself will say so
-        }
         if (socket != null) {
             if (!socket.isBound()) {
                 socket.bind(new InetSocketAddress(own, 0));

@@ -3,7 +3,8 @@ package warren.runtime;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Which files matter: the node's own logs, /proc, /dev and /sys, and the JVM's own files make no points. The answer is kept per path,
+ * Which files matter: the node's own logs, /proc, /dev and /sys (unless the node's folder lies there, as in /dev/shm), and the JVM's own
+ * files make no points. The answer is kept per path,
  * so that the filter costs one look-up. Called by {@link Points} before any stack is walked.
  */
 final class Paths {
@@ -36,8 +37,8 @@ final class Paths {
 
     static boolean isPoint(String path, String folder, String[] logs) {
         String absolute = path.startsWith("/") ? path : folder.concat(path);
-        if (absolute.startsWith("/proc/") || absolute.startsWith("/dev/") || absolute.startsWith("/sys/")
-                || absolute.contains("/hsperfdata_")) {
+        boolean system = absolute.startsWith("/proc/") || absolute.startsWith("/dev/") || absolute.startsWith("/sys/");
+        if (system && !absolute.startsWith(folder) || absolute.contains("/hsperfdata_")) {
             return false;
         }
         return !Glob.any(logs, absolute) && !Glob.any(logs, relative(path, folder));

@@ -93,6 +93,13 @@ class PureTest {
         for (int i = 0; i < 2; i++) {
             assertThrows(ReflectiveOperationException.class, () -> missing.eval(new Peer(), new Object[0], null), "each time");
         }
+        for (String nowhere : new String[] {"no.such.Type::x", "java.lang.String::nothing", "java.lang.String::length()"}) {
+            Expr none = Expr.parse(nowhere);
+            for (int i = 0; i < 2; i++) {
+                assertThrows(ReflectiveOperationException.class, () -> none.eval(new Peer(), new Object[0], null), nowhere);
+            }
+            assertTrue(none.isKnown(0), nowhere + " is looked for once");
+        }
         Object self = new Packet(new Packet(null));
         Object[] args = {"x", self};
         assertEquals(5, Expr.parse("this.next().type").eval(self, args, null));
@@ -127,6 +134,10 @@ class PureTest {
         assertFalse(Paths.isPoint("/n/zk1/logs/a.log", "/n/zk1/", logs));
         assertFalse(Paths.isPoint("/proc/self/oom_adj", "/n/zk1/", logs));
         assertFalse(Paths.isPoint("/dev/null", "/n/zk1/", logs));
+        assertTrue(Paths.isPoint("/dev/shm/n/zk1/data/log.1", "/dev/shm/n/zk1/", logs));
+        assertTrue(Paths.isPoint("data/log.1", "/dev/shm/n/zk1/", logs));
+        assertFalse(Paths.isPoint("/dev/shm/other", "/dev/shm/n/zk1/", logs));
+        assertFalse(Paths.isPoint("logs/a.log", "/dev/shm/n/zk1/", logs));
         assertEquals("data/log.1", Paths.relative("/n/zk1/data/log.1", "/n/zk1/"));
     }
 
