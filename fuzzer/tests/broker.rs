@@ -132,6 +132,12 @@ fn whoever_vanishes_is_found_again_and_nonsense_is_survived() {
     assert_eq!(text(&right, "a").lines().count(), 4);
     assert_eq!(text(&left, "b").lines().count(), 3);
     drop((first, second));
+    // What its former process said is no second instance of its name.
+    for said in [said_first, said_second, said_again, said_anew] {
+        let said = said.lock().unwrap();
+        let two = |l: &String| l.contains("on another machine");
+        assert!(!said.iter().any(two), "{said:?}");
+    }
 }
 
 /// The broker between the two has a proxy that it made when it connected, and one that its listener made: LLMP must not take them for one client.

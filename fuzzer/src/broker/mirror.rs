@@ -107,6 +107,8 @@ impl Shelf {
         let mut at = match theirs.bytes.min(length) {
             _ if theirs.first != first => 0,
             _ if same => theirs.bytes,
+            // Until it tells more there is nothing that would cut the mirror: little, as every hello is answered so.
+            both if both < theirs.bytes => both.saturating_sub(4 * TAIL),
             both => both.saturating_sub(PIECE as u64),
         };
         let mut bodies = Vec::new();

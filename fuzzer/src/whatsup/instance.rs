@@ -279,7 +279,8 @@ mod tests {
     #[test]
     fn how_an_instance_is() {
         let dir = tempfile::tempdir().unwrap();
-        let proc = dir.path().join("proc");
+        let (proc, folder) = (dir.path().join("proc"), dir.path().join(ALONE));
+        std::fs::create_dir(&folder).unwrap();
         std::fs::create_dir_all(proc.join("7")).unwrap();
         std::fs::write(proc.join("7/cmdline"), b"warren\0fuzz\0x\0").unwrap();
         let stats = |pid: u64, updated: u64, ended: &str| {
@@ -306,8 +307,8 @@ mod tests {
             ("", Some(Err("broken".into())), 100, Life::Dead),
         ];
         for (lock, stats, now, want) in table {
-            std::fs::write(dir.path().join(LOCK), lock).unwrap();
-            let got = life(&proc, dir.path(), stats.as_ref(), now);
+            std::fs::write(folder.join(LOCK), lock).unwrap();
+            let got = life(&proc, &folder, stats.as_ref(), now);
             assert_eq!(got, want, "{lock:?} {stats:?}");
         }
     }
