@@ -348,8 +348,9 @@ impl Carrier<'_> {
             Body::Hello(hello) => self.note(letter.origin, hello),
             body => match self.shelf.take(&body) {
                 Ok(()) => {}
-                // Its broker's hellos tell whether there are two; what is left of an earlier one of ours is none.
-                Err(MirrorError::TwoOfAName(name)) if self.shelf.own().contains(&name) => {}
+                // What is left of an earlier one of ours is no second one.
+                Err(MirrorError::TwoOfAName(_))
+                    if !self.peers.get(&letter.origin).is_some_and(Peer::lives) => {}
                 Err(e @ MirrorError::Io { .. }) => (self.say)(format!("{e}: tried again")),
                 Err(e) => (self.say)(e.to_string()),
             },

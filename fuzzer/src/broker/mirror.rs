@@ -109,7 +109,8 @@ impl Shelf {
             _ if same => theirs.bytes,
             // Until it tells more there is nothing that would cut the mirror: little, as every hello is answered so.
             both if both < theirs.bytes => both.saturating_sub(4 * TAIL),
-            both => both.saturating_sub(PIECE as u64),
+            // Into the middle of a piece: none begins where the mirror ends, and could be put behind what was not compared.
+            both => both.saturating_sub(PIECE as u64 / 2),
         };
         let mut bodies = Vec::new();
         let mut room = ANSWER;
@@ -376,8 +377,9 @@ fn take_lines(root: &Path, l: &Lines) -> std::io::Result<()> {
         return Ok(());
     }
     if l.at > 0 && same < here.len().min(TAIL as usize) {
-        // They part before this piece, or hardly agree: what is here from there on goes, and the next hello tells whether the rest is theirs.
-        return file.set_len(l.at);
+        // They part before this piece, or hardly agree: what is here from there on goes, and the next hello tells whether the rest is theirs. A byte
+        // more, or the same letter, which comes twice at times, would be put behind the rest.
+        return file.set_len(l.at - 1);
     }
     // Where they part, the instance went on after it had ended, or after a kill: what is here was taken back.
     file.set_len(l.at + same as u64)?;

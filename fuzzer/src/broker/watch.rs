@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const DEAF: Duration = Duration::from_secs(40);
 /// Before the next one.
 const PAUSE: Duration = Duration::from_secs(3);
-/// Lines that were said once; beyond, nothing more is said.
+/// Lines that were said; beyond, nothing more is said.
 const SAID: usize = 500;
 
 /// A broker that lives as long as this.
@@ -33,7 +33,7 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Starts it. `program` is this binary; `say` gets lines for the user, each once.
+    /// Starts it. `program` is this binary; `say` gets lines for the user, not one over and over.
     pub fn start(
         program: PathBuf,
         config: Config,
@@ -67,13 +67,16 @@ impl Broker {
 
 /// What was said: a line comes once, but for whether the remote broker is there, which comes whenever it is another than before.
 #[derive(Debug, Default)]
-struct Said(BTreeSet<String>);
+struct Said {
+    lines: BTreeSet<String>,
+    count: usize,
+}
 
 impl Said {
     fn is_new(&mut self, line: &str) -> bool {
         for (now, before) in [(JOINED, AWAY), (AWAY, JOINED)] {
             if line.starts_with(now) {
-                self.0.retain(|l| !l.starts_with(before));
+                self.lines.retain(|l| !l.starts_with(before));
             }
         }
         // Each process listens on a port of its own where none was asked for.
@@ -82,7 +85,9 @@ impl Said {
         } else {
             line
         };
-        self.0.len() < SAID && self.0.insert(line.to_owned())
+        let new = self.count < SAID && self.lines.insert(line.to_owned());
+        self.count += usize::from(new);
+        new
     }
 }
 
@@ -105,7 +110,12 @@ fn one(
     say: &mut impl FnMut(String),
 ) -> Option<String> {
     let log = std::fs::create_dir_all(&config.out)
-        .and_then(|()| std::fs::File::create(config.out.join(".broker.log")));
+        // One that finds another broker here must not take away that one's last words.
+        .and_then(|()| {
+            let mut file = std::fs::File::options();
+            file.append(true).create(true);
+            file.open(config.out.join(".broker.log"))
+        });
     let started = Command::new(program)
         .arg(BROKER)
         .stdin(Stdio::piped())

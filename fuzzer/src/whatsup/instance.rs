@@ -203,7 +203,8 @@ fn at_work(proc: &Path, folder: &Path) -> Option<u64> {
 
 /// Name of the instance that a folder is of.
 fn named(folder: &Path) -> String {
-    let name = folder.file_name().unwrap_or_default();
+    let whole = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let name = whole.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
 

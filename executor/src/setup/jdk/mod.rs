@@ -263,7 +263,7 @@ pub fn ask_home(home: &Path) -> Result<Jdk, SetupError> {
     ask(&java)
 }
 
-/// A JVM that only tells its version takes a second on a busy machine; one on a file system that is away never ends.
+/// A JVM that only tells its version takes a second on a busy machine; one that waits for something in its start never ends.
 const TELLS_WITHIN: Duration = Duration::from_secs(60);
 
 fn ask(java: &Path) -> Result<Jdk, SetupError> {
