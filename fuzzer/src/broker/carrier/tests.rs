@@ -19,14 +19,7 @@ fn config(out: &Path) -> Config {
     }
 }
 
-fn letter(key: u64, origin: u64, serial: u64) -> Vec<u8> {
-    let lines = wire::Lines {
-        name: format!("of-{origin}"),
-        first: 1,
-        at: 5,
-        bytes: vec![7; 10_000],
-    };
-    let body = Body::Lines(lines);
+fn letter(key: u64, origin: u64, serial: u64, body: Body) -> Vec<u8> {
     Letter {
         key,
         origin,
@@ -34,6 +27,16 @@ fn letter(key: u64, origin: u64, serial: u64) -> Vec<u8> {
         body,
     }
     .to_bytes()
+}
+
+fn lines(key: u64, origin: u64, serial: u64) -> Vec<u8> {
+    let lines = wire::Lines {
+        name: format!("of-{origin}"),
+        first: 1,
+        at: 5,
+        bytes: vec![7; 10_000],
+    };
+    letter(key, origin, serial, Body::Lines(lines))
 }
 
 /// A hub of three: whoever joins late gets all that LLMP's pages hold, so that is what they hold.
@@ -49,13 +52,12 @@ fn what_a_broker_passes_on_counts_as_its_own() {
     assert!(own > 0);
     for (origin, other) in (2..).zip(&mut others) {
         for serial in 1..=3 {
-            let letter = letter(key, origin, serial);
-            other.send_buf(TAG, &letter).unwrap();
+            other.send_buf(TAG, &lines(key, origin, serial)).unwrap();
         }
         // Come round a ring, of another campaign, noise: not passed on.
-        other.send_buf(TAG, &letter(key, origin, 2)).unwrap();
+        other.send_buf(TAG, &lines(key, origin, 2)).unwrap();
         other
-            .send_buf(TAG, &letter(key ^ 1, origin + 10, 1))
+            .send_buf(TAG, &lines(key ^ 1, origin + 10, 1))
             .unwrap();
         other.send_buf(TAG, b"noise").unwrap();
     }
@@ -72,7 +74,7 @@ fn what_a_broker_passes_on_counts_as_its_own() {
     // And so others' letters, too, make it begin anew.
     hub.bytes = PAGES;
     hub.anew(Instant::now()).unwrap();
-    others[0].send_buf(TAG, &letter(key, 2, 4)).unwrap();
+    others[0].send_buf(TAG, &lines(key, 2, 4)).unwrap();
     hub.turn().unwrap();
     let ended = hub.anew(Instant::now());
     assert!(matches!(ended, Err(BrokerError::Anew(_))), "{ended:?}");
@@ -96,14 +98,7 @@ fn hellos_of_long_ago_are_one_call_and_nobody_of_our_name() {
             own: vec![own.to_owned()],
             have: BTreeMap::new(),
         };
-        let body = Body::Hello(hello);
-        Letter {
-            key,
-            origin,
-            serial,
-            body,
-        }
-        .to_bytes()
+        letter(key, origin, serial, Body::Hello(hello))
     };
     for serial in 1..=200 {
         other.send_buf(TAG, &hello(2, serial, "b")).unwrap();
