@@ -2,6 +2,7 @@
 //! rules mean is feedback's (`check::exits`, `check::fatal_log`).
 
 use super::section::{Section, TargetError};
+use std::path::{Component, Path};
 use warren_model::{ExitRule, LogRule};
 
 /// `[log]`.
@@ -50,6 +51,9 @@ pub(super) fn log(top: &mut Section<'_>) -> Result<LogSection, TargetError> {
     let mut log = LogSection::default();
     if let Some(mut s) = top.opt_table("log")? {
         log.files = s.strings("files")?;
+        for file in &log.files {
+            one_file(&s, file)?;
+        }
         log.fatal = s.regexes("fatal_log")?;
         for mut r in s.tables("legal")? {
             log.legal.push(LogRule {
@@ -75,6 +79,20 @@ pub(super) fn log(top: &mut Section<'_>) -> Result<LogSection, TargetError> {
         log.files.push("stdout".to_owned());
     }
     Ok(log)
+}
+
+/// A log is read by its name as it stands, below each node's folder: of anything else nothing would ever be read, and nobody would see that.
+fn one_file(s: &Section<'_>, file: &str) -> Result<(), TargetError> {
+    let mut parts = Path::new(file).components();
+    let below = parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if below && !file.is_empty() && !file.contains(['*', '{', '$']) {
+        return Ok(());
+    }
+    Err(s.wrong(
+        "files",
+        format!("`{file}` is no file of every node"),
+        "write a path below node.dir that is the same on each node, without templates and `*`: files = [\"stdout\"]",
+    ))
 }
 
 fn regex(r: &mut Section<'_>, key: &'static str, remedy: &str) -> Result<String, TargetError> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use warren_executor::prepare::{PrepareOptions, Prepared};
 use warren_executor::run::{Runner, RunnerConfig, learn_background};
 use warren_executor::setup::criu::{self, Criu};
-use warren_executor::setup::{SetupError, stopped};
+use warren_executor::setup::{SetupError, cache, stopped};
 use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3, try_snapshot};
 use warren_executor::target::{Target, find_target, load_target};
 use warren_executor::{RunError, RunOptions};
@@ -95,6 +95,10 @@ impl Session {
             say: Some(|line| eprintln!("warren: {line}")),
             ..PrepareOptions::default()
         };
+        // Before anything is fetched into it.
+        let cache = cache::dir().map_err(CliError::setup)?;
+        let elsewhere = "set WARREN_CACHE to a folder elsewhere";
+        is_seen(level, "the cache", &cache, elsewhere)?;
         let prepared = Prepared::new(target, &options).map_err(|e| {
             if stopped() {
                 // What the tool said when it was ended is no news.
@@ -107,16 +111,7 @@ impl Session {
             eprintln!("warren: {note}");
         }
         let jdk = prepared.jdk().java.as_path();
-        for (what, path, remedy) in [
-            (
-                "the cache",
-                prepared.cache(),
-                "set WARREN_CACHE to a folder elsewhere",
-            ),
-            ("the JDK", jdk, "name another one with --java"),
-        ] {
-            is_seen(level, what, path, remedy)?;
-        }
+        is_seen(level, "the JDK", jdk, "name another one with --java")?;
         let program = OwnProgram::new(&exe, prepared.cache());
         Ok(Session {
             prepared,

@@ -32,7 +32,7 @@ pub use figures::snapshot::{CurrentRun, FindLine, NodeState, SharedSnapshot, Sna
 pub use instances::sync::{check_main, common_identity};
 pub use learning::starts_asked::Starts;
 pub use options::{COUNTED, EndReason, FuzzEnd, FuzzOptions};
-pub use resume::saved::{check_resume, differences, identity};
+pub use resume::saved::{check_resume, differences};
 pub use resume::tested::{Tested, differences_told, is_of_tested};
 
 use crate::search::XoRand;

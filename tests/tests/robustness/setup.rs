@@ -217,6 +217,12 @@ fn a_cache_that_cannot_be_used_and_none() {
         c.env_remove(v);
     }
     refused(c, 1, &["no place for the cache", "set WARREN_CACHE"]);
+    // The slots of levels 1 and 2 have their own. Said before anything is fetched into it.
+    let hidden = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut c = fuzz(d, "canary", &[]);
+    c.env("WARREN_CACHE", hidden.path());
+    refused(c, 1, &["/dev/shm of their own", "set WARREN_CACHE"]);
+    nothing_made(hidden.path());
     nothing_made(d);
 }
 

@@ -169,6 +169,21 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "means nothing",
             "promise",
         ),
+        // Its templates would be read as they stand, and no line of it ever.
+        (
+            "[ready]\nport = 7\nport_step",
+            "[log]\nfiles = [\"stdout\", \"{{ node.name }}.log\"]\n[ready]\nport = 7\nport_step",
+            "log.files",
+            "`{{ node.name }}.log` is no file of every node",
+            "without templates",
+        ),
+        (
+            "[ready]\nport = 7\nport_step",
+            "[log]\nfiles = [\"/var/log/toy\"]\n[ready]\nport = 7\nport_step",
+            "log.files",
+            "`/var/log/toy`",
+            "below node.dir",
+        ),
         (
             "[ready]\nport = 7\nport_step = 2",
             "",

@@ -8,11 +8,11 @@ use crate::campaign::is_instance_name;
 use crate::campaign::state::Identity;
 use crate::campaign::sync_file::{self, Begin, KeptThere, Line, Place, Told};
 use crate::campaign::{Folder, FuzzError, InstanceKind};
-use crate::fuzz::State;
 use crate::fuzz::confirming::stand::is_open;
 use crate::fuzz::options::{COUNTED, FuzzOptions};
-use crate::fuzz::resume::saved::{Job, News, learn_slots};
+use crate::fuzz::resume::saved::{Job, News, learn_slots, told_identity};
 use crate::fuzz::session::Session;
+use crate::fuzz::{State, differences_told};
 use crate::search::queue::Change;
 use crate::search::{Queue, XoRand};
 use libafl::HasMetadata;
@@ -153,7 +153,7 @@ fn common(identity: &Identity) -> Identity {
 /// The same of what is asked for.
 #[must_use]
 pub fn common_identity(options: &FuzzOptions) -> Identity {
-    common(&crate::fuzz::identity(options))
+    common(&told_identity(options))
 }
 
 /// Folders beside an instance's own, by name.
@@ -251,7 +251,7 @@ impl Session {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.instances.begin = Some(Begin {
             version: sync_file::SYNC_VERSION,
-            identity: crate::fuzz::identity(&self.options),
+            identity: told_identity(&self.options),
             at: now.map_or(0, crate::fuzz::session::ms),
             map_size: self.map_size as u64,
             roots: self.roots(),
@@ -416,7 +416,7 @@ impl Session {
             match line {
                 Line::Begin(begin) => {
                     let ours = common_identity(&self.options);
-                    let differences = common(&begin.identity).differences(&ours);
+                    let differences = differences_told(&common(&begin.identity), &ours);
                     if !differences.is_empty() {
                         self.instances.strangers.insert(name.to_owned(), heard.to);
                         self.say_once(format!(

@@ -256,8 +256,7 @@ pub(in crate::fuzz) fn learn_slots(
 }
 
 /// The identity of the campaign that these options ask for.
-#[must_use]
-pub fn identity(options: &FuzzOptions) -> Identity {
+fn identity(options: &FuzzOptions) -> Identity {
     let mut identity = Identity::default();
     identity.put("state format", STATE_VERSION);
     identity.put("target", &options.target);
@@ -272,7 +271,15 @@ pub fn identity(options: &FuzzOptions) -> Identity {
     identity
 }
 
-/// The same as the state keeps it: with what is tested. Other instances are told [`identity`] alone, for each machine has its own JDK.
+/// The same as other instances are told it: with the target's content.
+#[must_use]
+pub fn told_identity(options: &FuzzOptions) -> Identity {
+    let mut identity = identity(options);
+    options.tested.everywhere().put_into(&mut identity);
+    identity
+}
+
+/// The same as the state keeps it: with all of what is tested.
 #[must_use]
 pub fn kept_identity(options: &FuzzOptions) -> Identity {
     let mut identity = identity(options);

@@ -54,6 +54,15 @@ impl Tested {
         }
     }
 
+    /// What is the same on each machine that tests the same: a JDK is a machine's own, and rules may be mended while others run.
+    #[must_use]
+    pub fn everywhere(&self) -> Self {
+        Tested {
+            jdk: None,
+            ..self.without_rules()
+        }
+    }
+
     fn values(&self) -> [&Option<String>; 3] {
         [&self.content, &self.jdk, &self.rules]
     }

@@ -7,6 +7,7 @@ use super::*;
 use crate::campaign::state::hook::testing::looking;
 use crate::campaign::sync_file::{self, Line, Place};
 use crate::campaign::{FuzzError, InstanceKind};
+use crate::fuzz::Tested;
 use crate::fuzz::instances::sync::weight;
 use crate::fuzz::resume::saved::{Whole, read_back};
 use crate::search::StrategyKind;
@@ -369,17 +370,41 @@ fn strangers_are_left_alone_with_a_line() {
     fuzz(harmless(), alone, nothing());
     fs::create_dir(dir.path().join("plot")).unwrap();
     fs::write(dir.path().join("notes.txt"), "x").unwrap();
-    // Another strategy is no other campaign.
+    let of_content = |content: &str| Tested {
+        content: Some(content.into()),
+        jdk: Some(format!("of {content}")),
+        rules: Some(format!("of {content}")),
+    };
+    let edited = FuzzOptions {
+        tested: of_content("aa"),
+        ..of("edited", "3.6.3")
+    };
+    fuzz(harmless(), edited, nothing());
+    // Another strategy is no other campaign, and one whose Warren told no content is none either.
     let random = FuzzOptions {
         strategy: StrategyKind::RandomPoints,
         ..of("random", "3.6.3")
     };
     fuzz(harmless(), random, nothing());
-    let o = of("b", "3.6.3");
+    // Nor is one with a JDK and rules of its own.
+    let same = FuzzOptions {
+        tested: Tested {
+            content: Some("bb".into()),
+            ..of_content("cc")
+        },
+        ..of("same", "3.6.3")
+    };
+    fuzz(harmless(), same, nothing());
+    let o = FuzzOptions {
+        tested: of_content("bb"),
+        ..of("b", "3.6.3")
+    };
     let snapshot = o.snapshot.clone();
     fuzz(harmless(), o, nothing());
     let said = snapshot.drain_lines();
     let about = |part: &str| said.iter().filter(|l| l.contains(part)).count();
+    assert_eq!(about("target content: was aa, asked bb"), 1, "{said:?}");
+    assert_eq!(about("JDK"), 0, "{said:?}");
     assert_eq!(
         about("target version: was 3.5.8, asked 3.6.3"),
         1,
@@ -388,7 +413,7 @@ fn strangers_are_left_alone_with_a_line() {
     assert_eq!(about("mute tells nothing"), 1, "{said:?}");
     assert_eq!((about("plot"), about("notes")), (0, 0), "{said:?}");
     let known: Vec<String> = state(&of("b", "3.6.3")).others.into_keys().collect();
-    assert_eq!(known, ["random"]);
+    assert_eq!(known, ["random", "same"]);
 }
 
 /// Begun by mistake with another version, removed, and begun anew in the middle of ours.
