@@ -8,8 +8,8 @@ use warren_model::{At, Fault, NodeName};
 
 /// Silence of the awaited stack on a node after which that node accepts a smaller n (a drift).
 const DRIFT_AFTER: u64 = 1_000_000_000;
-/// Of the longest wait, what an exact point that has not come at all has for itself before a smaller n will do: what leads to it
-/// may just begin later, and its first occurrence would be taken for the one that was asked for.
+/// Of the longest wait, what a point that has not come at all, on no node, has for itself before a smaller n will do: what leads to it
+/// may just begin later (followers learn of a cut by their own clocks), and its first occurrence would be taken for the one that was asked for.
 const UNSEEN_SHARE: u64 = 2;
 
 /// Why the rest is skipped, while the claim is being taken away.
@@ -129,19 +129,18 @@ impl Controller {
 
     /// Silence is each node's own: where the point came and comes no more, a smaller n is accepted, however lively the others are. A
     /// node where a pattern never came is no place of it as long as it comes elsewhere (a follower, for a pattern that means leaders).
-    /// An exact point that never came may belong to a recovery that has not begun yet: [`UNSEEN_SHARE`], and its node must have started.
+    /// What never came anywhere may belong to a recovery that has not begun yet: [`UNSEEN_SHARE`], and its node must have started.
     fn drift(&mut self, entries: &[(NodeName, Arrivals)], now: u64, out: &mut Vec<Action>) {
         let since = self.waits_since(now);
         let silent_for = |a: &Arrivals| now.saturating_sub(a.last.max(since));
         let silent = |a: &Arrivals| silent_for(a) > DRIFT_AFTER;
         let comes = entries.iter().any(|(_, a)| a.n > 0 && !silent(a));
-        let at = self.faults.get(self.current).map(|f| &f.at);
-        let exact = matches!(at, Some(At::Exact(_)));
+        let came = entries.iter().any(|(_, a)| a.n > 0);
         let unseen = DRIFT_AFTER.max(nanos(self.longest_wait()) / UNSEEN_SHARE);
         for (node, a) in entries {
-            let less = match (a.n, exact) {
-                (0, true) => silent_for(a) > unseen && self.ready.contains(node),
-                (0, false) => silent(a) && !comes,
+            let less = match a.n {
+                0 if came => silent(a) && !comes,
+                0 => silent_for(a) > unseen && self.ready.contains(node),
                 _ => silent(a),
             };
             if less && !self.accept_earlier.contains(node) {

@@ -486,7 +486,8 @@ struct Twins<'a> {
 impl<'a> Twins<'a> {
     fn new(seed: &'a Seed<'a>, drawing: &Drawing<'_>) -> Self {
         let alike = if drawing.parts.symmetry {
-            symmetry::alike(seed.matched, &seed.trace.nodes, drawing.shape)
+            let ended = seed.exits.iter().map(|x| &x.node);
+            symmetry::alike(seed.matched, ended, &seed.trace.nodes, drawing.shape)
         } else {
             Vec::new()
         };

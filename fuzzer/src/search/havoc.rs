@@ -179,7 +179,10 @@ fn finish(
         nodes.push((step.fault.clone(), step.executing.clone(), of_any));
         let executing = step.executing.as_ref();
         let at = if i <= from { step.exact } else { step.open };
-        if !on || (at.phase() == Phase::Start && sequence.start != StartState::Cold) {
+        // Nor is a start cut or stalled, as by no search: the cluster only never comes up (docs/search.md).
+        let of_tests = !matches!(step.fault.kind(), FaultKind::Crash | FaultKind::Reboot);
+        let starts = at.phase() == Phase::Start;
+        if !on || starts && (of_tests || sequence.start != StartState::Cold) {
             return None;
         }
         // Behind a pattern the node may be another one than in the parent's run.

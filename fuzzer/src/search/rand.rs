@@ -1,4 +1,5 @@
-//! The campaign's random numbers: xoshiro256++ behind LibAFL's `Rand`, so that `-s SEED` decides every choice.
+//! The campaign's random numbers: xoshiro256++ behind LibAFL's `Rand`, so that `-s SEED` decides every draw.
+//! What is drawn from is not the seed's alone: the score of kept runs has their times in it (CrashFuzz's table), and runs take as long as they take.
 
 use libafl_bolts::rands::Rand;
 use rand_xoshiro::Xoshiro256PlusPlus;

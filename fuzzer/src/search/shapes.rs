@@ -344,10 +344,24 @@ pub fn follow(
             state.dead.contains(n) || cut_off
         };
         if leader.as_ref().is_some_and(gone) {
-            leader = drawing.shape.nodes().find(|n| !gone(n)).cloned();
+            leader = successor(leader.as_ref(), drawing, |n| !gone(n));
         }
     }
     Ok(state)
+}
+
+/// Who leads after this one: a node that fits, of its group before all others. Groups that never lead may stand first in a description.
+fn successor(
+    leader: Option<&NodeName>,
+    drawing: &Drawing<'_>,
+    fits: impl Fn(&NodeName) -> bool,
+) -> Option<NodeName> {
+    let own = drawing.shape.groups.iter();
+    let own = own.filter(|g| leader.is_some_and(|l| g.nodes.contains(l)));
+    own.flat_map(|g| &g.nodes)
+        .chain(drawing.shape.nodes())
+        .find(|n| fits(n))
+        .cloned()
 }
 
 /// The node that will execute a fault's point, as far as can be assumed.
@@ -363,11 +377,12 @@ fn executing(
         At::AtOnce | At::Joined(_) | At::After(_) => None,
         At::Pattern(p) => {
             let fits = |n: &NodeName| !state.dead.contains(n) && p.except.as_ref() != Some(n);
-            let by_role = leader.filter(|n| p.role.as_deref() == Some(lead) && fits(n));
+            let leads = p.role.as_deref() == Some(lead);
+            let by_role = leader.filter(|n| leads && fits(n));
             p.node
                 .clone()
                 .or_else(|| by_role.cloned())
-                .or_else(|| drawing.shape.nodes().find(|n| fits(n)).cloned())
+                .or_else(|| successor(leader.filter(|_| leads), drawing, fits))
         }
     }
 }

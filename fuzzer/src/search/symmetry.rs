@@ -131,14 +131,16 @@ fn permutations(of: &[NodeName]) -> Vec<Vec<NodeName>> {
 }
 
 /// What tells the nodes of a run apart after its faults: untouched nodes of the same group and role at GO have the same number, any
-/// other node has one of its own. By index into `nodes`.
+/// other node has one of its own, as has one that `ended` by itself. By index into `nodes`.
 #[must_use]
-pub fn alike(matched: &FaultSequence, nodes: &[NodeName], shape: &ClusterShape) -> Vec<usize> {
-    let touched: BTreeSet<&NodeName> = matched
-        .faults
-        .iter()
-        .flat_map(FaultAt::named_nodes)
-        .collect();
+pub fn alike<'a>(
+    matched: &'a FaultSequence,
+    ended: impl IntoIterator<Item = &'a NodeName>,
+    nodes: &[NodeName],
+    shape: &ClusterShape,
+) -> Vec<usize> {
+    let named = matched.faults.iter().flat_map(FaultAt::named_nodes);
+    let touched: BTreeSet<&NodeName> = named.chain(ended).collect();
     let kinds = kinds_of_nodes(matched, shape);
     nodes
         .iter()
@@ -316,7 +318,7 @@ mod tests {
     fn who_is_alike_after_faults() {
         let shape = Sim::new(5, 2).shape();
         let nodes = Sim::new(5, 2).nodes;
-        let of = |faults| alike(&sequence(faults), &nodes, &shape);
+        let of = |faults| alike(&sequence(faults), [], &nodes, &shape);
         assert_eq!(of(vec![]), [0, 1, 1, 1, 1]);
         assert_eq!(of(vec![crash("n3")]), [0, 1, 2, 1, 1]);
         assert_eq!(of(vec![crash("n2")]), [0, 1, 2, 2, 2]);
@@ -325,6 +327,9 @@ mod tests {
             p.phase = Phase::Start;
         }
         assert_eq!(of(vec![start]), [0, 1, 2, 2, 2]);
+        // Who ended by itself is no twin of who still serves.
+        let quiet = sequence(Vec::new());
+        assert_eq!(alike(&quiet, [&nodes[2]], &nodes, &shape), [0, 1, 2, 1, 1]);
     }
 
     proptest! {

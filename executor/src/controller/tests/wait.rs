@@ -327,27 +327,36 @@ fn a_point_that_comes_is_no_silence() {
 /// A pattern waits on several nodes at once: each is judged by its own silence.
 #[test]
 fn drift_of_a_pattern_is_each_nodes_own() {
-    // (node, arrivals, time of the last in ms) at 1900 ms, GO at 0; who accepts less then.
-    type Case = (&'static str, &'static [(u8, u32, u64)], &'static [u8]);
-    let table: [Case; 6] = [
-        ("it still comes", &[(1, 3, 1000), (2, 2, 1500)], &[]),
+    // The time in ms, GO at 0, both nodes started, at most 5 s of waiting; (node, arrivals, time of the last in ms); who accepts less then.
+    type Case = (&'static str, u64, &'static [(u8, u32, u64)], &'static [u8]);
+    let table: [Case; 7] = [
+        ("it still comes", 1900, &[(1, 3, 1000), (2, 2, 1500)], &[]),
         (
             "n1 fell silent, n2 did not",
+            1900,
             &[(1, 3, 800), (2, 2, 1500)],
             &[1],
         ),
         (
             "where it never came it is not expected while it comes elsewhere",
+            1900,
             &[(1, 3, 1500), (2, 0, 0)],
             &[],
         ),
         (
             "nowhere any more: wherever it comes next",
+            1900,
             &[(1, 3, 800), (2, 0, 0)],
             &[1, 2],
         ),
-        ("it never came", &[(1, 0, 0), (2, 0, 0)], &[1, 2]),
-        ("no node waits", &[], &[]),
+        (
+            "nowhere yet: what leads to it may begin later",
+            2500,
+            &[(1, 0, 0), (2, 0, 0)],
+            &[],
+        ),
+        ("it never came", 2510, &[(1, 0, 0), (2, 0, 0)], &[1, 2]),
+        ("no node waits", 2510, &[], &[]),
     ];
     let pattern = At::Pattern(warren_model::Pattern {
         node: None,
@@ -360,9 +369,12 @@ fn drift_of_a_pattern_is_each_nodes_own() {
         n: 9,
         phase: Phase::Test,
     });
-    let now = 1900 * MS;
-    for (what, entries, want) in table {
+    for (what, ms, entries, want) in table {
+        let now = ms * MS;
         let mut c = start(vec![at(pattern.clone(), crash(Who::Executing))]);
+        for node in [1, 2] {
+            c.on(Seen::Joined { node: name(node) }, 0);
+        }
         let watch = Watch {
             entries: came(entries),
             last_event: now,
@@ -374,6 +386,7 @@ fn drift_of_a_pattern_is_each_nodes_own() {
     }
     // The event's n counts its own stack, the drift is in the pattern's numbers.
     for (arrival, want) in [(4, Some((9, 4))), (9, None)] {
+        let now = 1900 * MS;
         let mut c = start(vec![at(pattern.clone(), crash(Who::Executing))]);
         let mut seen = claim(0, 2, 1, now);
         if let Seen::Claimed { at: Some(s), .. } = &mut seen {

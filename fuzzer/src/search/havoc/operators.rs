@@ -310,10 +310,16 @@ pub fn repeat(p: &Parent<'_>, d: &Drawing<'_>, rand: &mut impl Rand) -> Option<(
     };
     let other = p.other(&node, step.was, p.steps.len(), d, rand)?;
     let turned = turned(&node, &other);
-    let again = Step {
+    let mut again = Step {
         ended: Vec::new(),
         ..step.renamed(&turned)
     };
+    // Whoever else serves as that one did: it may have come back, and would often be the first again.
+    if let At::Pattern(p) = &mut again.open
+        && p.node.is_none()
+    {
+        p.except = Some(node.clone());
+    }
     let mut steps = p.steps.clone();
     let from = steps.len() - 1;
     let state = p.state(steps.len(), d)?;
@@ -348,6 +354,10 @@ pub fn splice(
     }
     let i = 1 + below(rand, p.steps.len() as u64) as usize;
     let j = below(rand, other.steps.len() as u64) as usize;
+    // From the same place on, a run's own end only says again what it did.
+    if i == j && p.seed.matched == other.seed.matched {
+        return None;
+    }
     let map = by_role(other.seed.matched, p.seed.matched, d);
     let new = |n: &NodeName| map.get(n).unwrap_or(n).clone();
     let mut steps = p.steps[..i].to_vec();

@@ -145,6 +145,15 @@ fn shapes_that_ask_for_no_leader_come_in_every_group_that_is_large_enough() {
         never(&two(0)),
         "rolling-restart quorum-hand-over few-holders stale-rejoin"
     );
+    // Who leads after the leader is one of its own group, wherever the description names that.
+    let (storage, servers) = (group(&rest[..2], 0), [&lead[..], &rest[2..]].concat());
+    let in_order = |groups| ClusterShape {
+        groups,
+        ..one.clone()
+    };
+    let first = never(&in_order(vec![group(&servers, 1), storage.clone()]));
+    assert_eq!(first, "few-holders stale-rejoin");
+    assert_eq!(never(&in_order(vec![storage, group(&servers, 1)])), first);
 }
 
 #[test]

@@ -133,6 +133,90 @@ fn what_max_dead_allows_of_one_node_alone_stays_with_it() {
     }
 }
 
+/// By role the node of the first time would often be the first again, where it is back.
+#[test]
+fn what_is_repeated_comes_on_another_node() {
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let reboot = |f| matches!(f, ChildFault::Reboot(_));
+    let run = after(&sim, &d, &root, |f| f == ChildFault::Crash);
+    let run = after(&sim, &d, &run, reboot);
+    let crash = &run.record.matched.as_ref().unwrap().faults[0].fault;
+    let Fault::Crash {
+        who: Who::Node(first),
+        ..
+    } = crash
+    else {
+        panic!("{crash:?}")
+    };
+    let parent = Parent::new(seed(&run), &d).unwrap();
+    let mut rand = XoRand::new(1);
+    let made = (0..30).filter_map(|_| changed(Op::Repeat, &parent, None, &d, &mut rand));
+    let made: Vec<FaultSequence> = made.collect();
+    assert!(!made.is_empty());
+    for s in made {
+        let again = sim.run(&s);
+        for i in again.record.injected.iter().skip(2) {
+            if let Fault::Crash { who, .. } = &i.matched.fault {
+                assert_ne!(who, &Who::Node(first.clone()), "{}", s.to_text());
+            }
+        }
+        assert!(again.complete(), "{}", s.to_text());
+    }
+}
+
+#[test]
+fn a_run_is_not_spliced_with_its_own_end() {
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let run = after(&sim, &d, &root, |f| f == ChildFault::Crash);
+    let run = after(&sim, &d, &run, |f| matches!(f, ChildFault::Reboot(_)));
+    let parent = Parent::new(seed(&run), &d).unwrap();
+    let itself = Parent::new(seed(&run), &d).unwrap();
+    let mut rand = XoRand::new(1);
+    let made = (0..60).filter_map(|_| changed(Op::Splice, &parent, Some(&itself), &d, &mut rand));
+    let lengths: BTreeSet<usize> = made.map(|s| s.faults.len()).collect();
+    // Crash, reboot, and both again; a crash and its reboot would be what it did.
+    assert_eq!(lengths, BTreeSet::from([4]));
+}
+
+/// Of a cold run the first fault may move to a point of the start, but not if it is a cut.
+#[test]
+fn no_start_is_cut() {
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let d = Drawing {
+        whole_start: true,
+        ..warren(&shape)
+    };
+    let root = sim.run(&FaultSequence::empty("sim"));
+    let classes = seed(&root).classes(&d);
+    let first = |kind| {
+        let of_test = |e: &u32| root.trace.events[*e as usize].phase == Phase::Test;
+        let all = all(&classes).into_iter();
+        let (event, fault) = all.filter(|(e, f)| *f == kind && of_test(e)).min().unwrap();
+        sim.run(&seed(&root).child(&d, event, fault).unwrap())
+    };
+    let mut rand = XoRand::new(1);
+    let mut moved_to_start = |kind| -> usize {
+        let run = first(kind);
+        let parent = Parent::new(seed(&run), &d).unwrap();
+        let made = (0..60).filter_map(|_| changed(Op::Shift, &parent, None, &d, &mut rand));
+        let made: Vec<FaultSequence> = made.collect();
+        assert!(!made.is_empty());
+        let start = made
+            .iter()
+            .filter(|s| s.faults[0].at.phase() == Phase::Start);
+        start.count()
+    };
+    assert!(moved_to_start(ChildFault::Crash) > 0);
+    assert_eq!(moved_to_start(ChildFault::Start(CutForm::Isolate)), 0);
+}
+
 /// A cut that is not at its exact point any more cuts off whoever meets its pattern.
 #[test]
 fn a_cut_behind_a_change_follows_the_node_that_meets_it() {
