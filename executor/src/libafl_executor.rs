@@ -59,7 +59,7 @@ where
     /// Starts a run under a number that no other one has now.
     ///
     /// # Errors
-    /// The system gives no more threads.
+    /// The system gives no thread, and no run has worked yet.
     pub fn start(
         &mut self,
         ticket: usize,

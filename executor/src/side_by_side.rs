@@ -1,7 +1,7 @@
 //! Runs of one runner that go on at the same time, each on a thread and in a slot of its own.
 //!
 //! Called by the LibAFL executor in `libafl_executor.rs`. It chooses no sequence and judges nothing: it starts what it is given
-//! and hands the products back in the order in which the runs ended. A thread that dies costs its run alone.
+//! and hands the products back in the order in which the runs ended. A thread that dies, or cannot be had, costs its run alone.
 
 use crate::run::{RunError, RunOptions, Runner};
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -45,10 +45,11 @@ impl Default for SideBySide {
 }
 
 impl SideBySide {
-    /// Starts a run under a number that no other one has now.
+    /// Starts a run under a number that no other one has now. Where a run has worked before, one for which the system has no thread within a
+    /// minute is void.
     ///
     /// # Errors
-    /// The system gives no more threads.
+    /// The system gives no thread, and no run has worked yet.
     pub fn start(
         &mut self,
         ticket: usize,
@@ -56,13 +57,39 @@ impl SideBySide {
         sequence: FaultSequence,
         options: RunOptions,
     ) -> Result<(), RunError> {
-        let give_up = Arc::clone(&options.give_up);
         let map_size = runner.config().map_size;
-        let (asked, seed) = (sequence.clone(), options.seed);
-        // The runner goes with the work, before the result is told: who has it may change the runner's settings.
-        let work = move || runner.run(&sequence, &options);
-        let died = move |said: &(dyn Any + Send)| void(asked, seed, map_size, said);
-        self.spawn(ticket, give_up, work, died)
+        let started = runner.in_time(&options, || {
+            let (sequence, options) = (sequence.clone(), options.clone());
+            let (asked, seed) = (sequence.clone(), options.seed);
+            let (runner, give_up) = (Arc::clone(&runner), Arc::clone(&options.give_up));
+            // The runner goes with the work, before the result is told: who has it may change the runner's settings.
+            let work = move || runner.run(&sequence, &options);
+            let died = move |said: &(dyn Any + Send)| {
+                let why = format!("the thread of this run died: {}", words(said));
+                void(asked, seed, map_size, why)
+            };
+            self.spawn(ticket, give_up, work, died)
+        });
+        let nothing = |why| void(sequence, options.seed, map_size, why);
+        self.begun(ticket, started, runner.has_worked(), nothing)
+    }
+
+    /// What comes of a run whose thread cannot be had: with no word of one that worked, what was asked for may be too much.
+    fn begun(
+        &mut self,
+        ticket: usize,
+        started: std::io::Result<()>,
+        worked: bool,
+        void: impl FnOnce(String) -> RunProduct,
+    ) -> Result<(), RunError> {
+        const WHAT: &str = "starting a thread for a run";
+        match started {
+            Err(e) if worked => self
+                .ended
+                .push_back((ticket, Ok(void(format!("{WHAT}: {e}"))))),
+            other => other.map_err(|e| RunError::io(WHAT, e))?,
+        }
+        Ok(())
     }
 
     /// Work on a thread of its own, and what it came to if the thread dies of it.
@@ -72,7 +99,7 @@ impl SideBySide {
         give_up: Arc<AtomicBool>,
         work: impl FnOnce() -> Ended + Send + 'static,
         died: impl FnOnce(&(dyn Any + Send)) -> RunProduct + Send + 'static,
-    ) -> Result<(), RunError> {
+    ) -> std::io::Result<()> {
         let tell = self.tell.clone();
         let thread = Builder::new()
             .name(format!("slot-{ticket}"))
@@ -81,8 +108,7 @@ impl SideBySide {
                     .unwrap_or_else(|panic| Ok(died(panic.as_ref())));
                 // Nobody asks any more when the campaign is over.
                 let _ = tell.send((ticket, ended));
-            })
-            .map_err(|e| RunError::io("starting a thread for a run", e))?;
+            })?;
         self.going_on.push(Run {
             ticket,
             thread,
@@ -142,26 +168,23 @@ impl Drop for SideBySide {
     }
 }
 
-/// A run whose thread died tells nothing, and is made again.
-fn void(
-    sequence: FaultSequence,
-    seed: u64,
-    map_size: usize,
-    panic: &(dyn Any + Send),
-) -> RunProduct {
-    let said = panic
+/// What a thread died of.
+fn words(panic: &(dyn Any + Send)) -> String {
+    panic
         .downcast_ref::<&str>()
         .map(|s| (*s).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_default();
+        .unwrap_or_default()
+}
+
+/// A run whose thread died, or could not be had, tells nothing, and is made again.
+fn void(sequence: FaultSequence, seed: u64, map_size: usize, why: String) -> RunProduct {
     RunProduct {
         record: RunRecord {
             version: RECORD_VERSION,
             seed,
             sequence: Some(sequence),
-            void: Some(Void::WentWrong(format!(
-                "the thread of this run died: {said}"
-            ))),
+            void: Some(Void::WentWrong(why)),
             ..RunRecord::default()
         },
         coverage: vec![0; map_size],
@@ -175,21 +198,35 @@ mod tests {
 
     #[test]
     fn a_thread_that_died_makes_its_run_void_and_says_why() {
-        let said: Box<dyn Any + Send> = Box::new("no such page");
-        let product = void(FaultSequence::empty("t"), 7, 4096, said.as_ref());
-        assert_eq!(
-            product.record.void,
-            Some("the thread of this run died: no such page".into())
-        );
+        let product = void(FaultSequence::empty("t"), 7, 4096, "no such page".into());
+        assert_eq!(product.record.void, Some("no such page".into()));
         assert_eq!((product.coverage.len(), product.record.seed), (4096, 7));
-        let said: Box<dyn Any + Send> = Box::new(format!("node {}", 3));
-        let product = void(FaultSequence::empty("t"), 7, 4096, said.as_ref());
-        assert!(
-            product
-                .record
-                .void
-                .is_some_and(|v| v.to_string().ends_with("node 3"))
-        );
+        let said: [Box<dyn Any + Send>; 3] = [
+            Box::new("no page"),
+            Box::new(format!("node {}", 3)),
+            Box::new(3),
+        ];
+        let said = said.map(|s| words(s.as_ref()));
+        assert_eq!(said, ["no page", "node 3", ""]);
+    }
+
+    /// A campaign of days does not end because the machine is short of threads for a minute.
+    #[test]
+    fn a_thread_that_cannot_be_had_makes_its_run_void_where_a_run_has_worked() {
+        let mut s = SideBySide::default();
+        let mut begun = |ticket, worked| {
+            let none = std::io::Error::from(std::io::ErrorKind::WouldBlock);
+            let nothing = |why| void(FaultSequence::empty("t"), 7, 4096, why);
+            s.begun(ticket, Err(none), worked, nothing)
+        };
+        assert!(begun(1, false).is_err(), "nothing has worked yet");
+        begun(2, true).unwrap();
+        begun(3, true).unwrap();
+        let void = s.take(3).unwrap().unwrap().record.void;
+        assert!(void.is_some_and(|v| v.to_string().contains("starting a thread")));
+        let (ticket, ended) = s.next().unwrap();
+        assert!(ticket == 2 && ended.unwrap().record.void.is_some());
+        assert!(s.next().is_none() && s.going_on() == 0);
     }
 
     /// It costs its run alone: the others end as they would, and so does the campaign's wait.
@@ -197,7 +234,8 @@ mod tests {
     fn a_thread_that_dies_hands_over_a_void_run() {
         let mut s = SideBySide::default();
         let mut spawn = |ticket, work: fn() -> Ended| {
-            let died = |said: &(dyn Any + Send)| void(FaultSequence::empty("t"), 7, 4096, said);
+            let died =
+                |said: &(dyn Any + Send)| void(FaultSequence::empty("t"), 7, 4096, words(said));
             s.spawn(ticket, Arc::default(), work, died).unwrap();
         };
         spawn(0, || panic!("no such page"));

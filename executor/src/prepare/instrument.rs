@@ -3,6 +3,8 @@
 //! Called by `Prepared::new`; `measure` does the same with exact probes. What the instrumenter warns of is kept beside each jar, as a jar that is
 //! there already is not made again. Starts no cluster.
 
+pub(super) mod class_paths;
+
 use super::Inner;
 use crate::setup::{SetupError, cache, child};
 use crate::target::Target;
@@ -130,7 +132,6 @@ pub(super) fn instrument(p: &Inner) -> Result<Made, Failed> {
     let conf = conf(&p.target);
     let folder = p.cache.join("instrumented");
     let mut jars = Vec::new();
-    let mut todo: Vec<(&PathBuf, PathBuf)> = Vec::new();
     for jar in &p.jars {
         let bytes = cache::sha256_file(jar)?;
         // v2: with its warnings beside it.
@@ -138,18 +139,19 @@ pub(super) fn instrument(p: &Inner) -> Result<Made, Failed> {
         let name = jar
             .file_stem()
             .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-        let place = folder.join(format!(
+        jars.push(folder.join(format!(
             "{name}-{}.jar",
             &cache::sha256(text.as_bytes())[..16]
-        ));
-        if !cache::intact(&place) {
-            todo.push((jar, place.clone()));
-        }
-        jars.push(place);
+        )));
     }
+    let files: Vec<&Path> = jars.iter().map(PathBuf::as_path).collect();
+    class_paths::claim(&p.cache, &folder, &p.target.name, &files);
+    let pairs = p.jars.iter().zip(jars.iter().cloned());
+    let todo: Vec<(&PathBuf, PathBuf)> = pairs.filter(|(_, place)| !cache::intact(place)).collect();
     if !todo.is_empty() {
         make(p, &conf, todo, &folder)?;
     }
+    class_paths::prune(&p.cache, &folder, &p.target.name);
     let warnings = kept_warnings(&jars)?;
     Ok(Made { jars, warnings })
 }

@@ -4,7 +4,9 @@
 //! cache, together. Knows nothing of what is counted: it reads the table's first line.
 
 use super::Inner;
-use super::instrument::{Failed, Made, conf, finish, instrumenter, kept_warnings, put};
+use super::instrument::{
+    Failed, Made, class_paths, conf, finish, instrumenter, kept_warnings, put,
+};
 use crate::setup::cache;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -61,6 +63,9 @@ pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), Failed> {
         .map(|(i, j)| place(i, j))
         .collect();
     let table = folder.join(format!("{}-{}.probes", p.target.name, &key[..16]));
+    let files = jars.iter().chain([&table]).map(PathBuf::as_path);
+    let files: Vec<&Path> = files.collect();
+    class_paths::claim(&p.cache, &folder, &p.target.name, &files);
     let there = || cache::intact(&table) && jars.iter().all(|j| cache::intact(j));
     if !there() {
         let _guard = cache::lock(&p.cache, "instrument")?;
@@ -69,6 +74,7 @@ pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), Failed> {
             make(p, &conf, &jars, &table)?;
         }
     }
+    class_paths::prune(&p.cache, &folder, &p.target.name);
     let count = count(&table)?;
     let warnings = kept_warnings(&jars)?;
     Ok((Made { jars, warnings }, Probes { table, count }))

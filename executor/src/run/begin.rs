@@ -13,7 +13,7 @@ use warren_model::{Fallbacks, FaultSequence, StartState};
 
 /// How often a snapshot is restored: the second time from one that was made anew.
 const TRIES: usize = 2;
-/// Before a slot is asked for again that could not be had, s: a minute in all, as a machine short of memory or processes mostly recovers.
+/// Before a slot or a thread is asked for again that could not be had, s: a minute in all, as a machine short of memory or processes mostly recovers.
 const PAUSES_S: [u64; 6] = [1, 2, 4, 8, 15, 30];
 /// A pause is this long at most before an end is seen.
 const LOOK: Duration = Duration::from_millis(100);
@@ -126,13 +126,21 @@ impl Runner {
         Ok(None)
     }
 
-    /// A slot. Where a run has worked before, one that cannot be had just now is no end of a campaign yet.
-    fn slot_in_time(&self, options: &RunOptions) -> Result<Slot, RunError> {
-        let worked = self.map_fills.load(Ordering::Relaxed);
+    /// A run has worked here: what does not now may be the machine's trouble of this moment.
+    pub(crate) fn has_worked(&self) -> bool {
+        self.map_fills.load(Ordering::Relaxed)
+    }
+
+    /// A slot, or a thread. Where a run has worked before, one that cannot be had just now is no end of a campaign yet.
+    pub(crate) fn in_time<T, E>(
+        &self,
+        options: &RunOptions,
+        make: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, E> {
         let pauses = PAUSES_S.map(Duration::from_secs);
         again(
-            if worked { &pauses } else { &[] },
-            || self.open_slot(),
+            if self.has_worked() { &pauses } else { &[] },
+            make,
             |pause| {
                 let until = Instant::now() + pause;
                 while Instant::now() < until && !options.to_end() {
@@ -161,7 +169,7 @@ impl Runner {
         let (slot, parked) = match with_images {
             Some(slot) => (slot, parked),
             // Their keeper may be gone, and with it the JVMs.
-            None => (self.slot_in_time(options)?, None),
+            None => (self.in_time(options, || self.open_slot())?, None),
         };
         Ok(Begun {
             slot,

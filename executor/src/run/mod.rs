@@ -39,11 +39,12 @@ use phases::flow::{BeginsAt, Flow};
 use snapshots::{Parked, Refused, Snapshot, Snapshots};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 use warren_model::record::RECORD_VERSION;
 use warren_model::{
-    ClusterShape, CrashStyle, CutHow, Fallbacks, Fault, FaultSequence, Rules, RunProduct,
-    RunRecord, StartState, Void,
+    ClusterShape, CrashStyle, CutHow, Fallbacks, Fault, FaultSequence, Observation, Rules,
+    RunProduct, RunRecord, StartState, Void,
 };
 
 /// How the cluster of a run comes to be.
@@ -87,6 +88,8 @@ pub struct Runner {
     /// Beside the lock of all snapshots: a run never waits for what another one makes. Dropped before their keeper.
     parked: Mutex<HaveParked>,
     snapshots: Mutex<Snapshots>,
+    /// Of what is made once: the next run has it among its notes.
+    to_tell: Mutex<Option<String>>,
 }
 
 /// The parked JVMs, or why there are none; nothing before they were asked for.
@@ -115,6 +118,7 @@ impl Runner {
             cuts: OnceLock::new(),
             snapshots: Mutex::default(),
             parked: Mutex::default(),
+            to_tell: Mutex::default(),
         })
     }
 
@@ -271,7 +275,14 @@ impl Runner {
         if product.coverage.iter().any(|b| *b != 0) {
             self.map_fills.store(true, Ordering::Relaxed);
         }
+        tell(&self.to_tell, &mut product);
         Ok(product)
+    }
+
+    fn tell_once(&self, said: Option<String>) {
+        if said.is_some() {
+            *lock(&self.to_tell) = said;
+        }
     }
 
     fn slot_config(&self) -> SlotConfig {
@@ -368,7 +379,7 @@ impl Runner {
         std::thread::scope(|scope| {
             // Ends the asking thread also when `work` panics: the scope waits for it.
             let _stop = StopOnDrop(&prober);
-            scope.spawn(|| prober.work(slot, &questions));
+            asking(Builder::new(), scope, || prober.work(slot, &questions))?;
             let mut drive = Drive::new(
                 &mut cluster,
                 controller,
@@ -455,6 +466,26 @@ fn refuse_kernel_faults(sequence: &FaultSequence, why: &str) -> Result<(), RunEr
     Ok(())
 }
 
+/// A note of the run that comes to it first.
+fn tell(to_tell: &Mutex<Option<String>>, product: &mut RunProduct) {
+    if let Some(text) = lock(to_tell).take() {
+        product.record.warnings.push(text.clone());
+        product.observations.push(Observation::Note { text });
+    }
+}
+
+/// The thread that asks the nodes. The machine has none just now where it cannot be had: that ends no campaign, as a slot that fails does not.
+fn asking<'s>(
+    builder: Builder,
+    scope: &'s Scope<'s, '_>,
+    work: impl FnOnce() + Send + 's,
+) -> Result<(), RunError> {
+    let started = builder.spawn_scoped(scope, work);
+    started
+        .map(drop)
+        .map_err(|e| RunError::Slot(format!("starting the thread that asks its nodes: {e}")))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -493,6 +524,29 @@ mod tests {
                 Err(RunError::Unavailable { index: 1, .. })
             ));
         }
+    }
+
+    #[test]
+    fn what_is_to_be_told_is_a_note_of_one_run() {
+        let to_tell = Mutex::new(Some("no archives".to_owned()));
+        let [mut first, mut second] = [(); 2].map(|()| RunProduct::default());
+        tell(&to_tell, &mut first);
+        tell(&to_tell, &mut second);
+        assert_eq!(first.notes().collect::<Vec<_>>(), ["no archives"]);
+        assert_eq!(first.record.warnings, ["no archives"]);
+        assert_eq!(second.notes().count() + second.record.warnings.len(), 0);
+    }
+
+    /// Its failure is the slot's, which makes the run void; a panic would end who has the run made on its own thread.
+    #[test]
+    fn a_thread_that_cannot_be_had_is_a_slot_that_failed() {
+        std::thread::scope(|scope| {
+            // No address space holds such a stack.
+            let none = Builder::new().stack_size(1 << 50);
+            let made = asking(none, scope, || {});
+            assert!(matches!(made, Err(RunError::Slot(_))), "{made:?}");
+            assert!(asking(Builder::new(), scope, || {}).is_ok());
+        });
     }
 
     #[test]

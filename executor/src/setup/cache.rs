@@ -7,8 +7,9 @@ use std::env;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use nix::sys::statvfs::statvfs;
 use sha2::{Digest, Sha256};
 
 use super::{SetupError, child};
@@ -126,6 +127,65 @@ pub fn intact(place: &Path) -> bool {
     !sealed.is_empty() && sha256_file(place).is_ok_and(|hash| hash == sealed)
 }
 
+/// Keeps a text at its place in the cache, by whose hash [`intact`] knows it again. What a full disk stopped leaves nothing behind.
+pub fn write_sealed(cache: &Path, place: &Path, text: &str) -> Result<(), SetupError> {
+    let scratch = scratch(cache)?;
+    let made = scratch.path().join(place.file_name().unwrap_or_default());
+    fs::write(&made, text).map_err(SetupError::cache("writing", &made))?;
+    put_sealed(&made, place)
+}
+
+/// Bytes that are left on the disk of this folder; none where it does not tell, as one without a size.
+#[must_use]
+pub fn free(folder: &Path) -> Option<u64> {
+    let s = statvfs(folder).ok()?;
+    (s.blocks() > 0).then(|| s.blocks_available().saturating_mul(s.fragment_size()))
+}
+
+/// Things kept of each target, whatever their age.
+const KEEP: usize = 3;
+/// One used so recently may be in use.
+const IN_USE: Duration = Duration::from_secs(2 * 3600);
+
+/// What is in a folder of the cache, by name, with the time that tells its last use.
+#[must_use]
+pub fn with_last_use(folder: &Path) -> Vec<(String, SystemTime)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|e| {
+            let used = e.metadata().ok()?.modified().ok()?;
+            Some((e.file_name().into_string().ok()?, used))
+        })
+        .collect()
+}
+
+/// Of things named `<target>-<16 hex digits>`, with their last use: this target's that are neither among the newest nor possibly in use.
+#[must_use]
+pub fn superfluous(
+    mut found: Vec<(String, SystemTime)>,
+    target: &str,
+    now: SystemTime,
+) -> Vec<String> {
+    found.retain(|(name, _)| {
+        let key = name.strip_prefix(target).and_then(|r| r.strip_prefix('-'));
+        key.is_some_and(is_key)
+    });
+    found.sort_by_key(|(_, used)| std::cmp::Reverse(*used));
+    let old = |used: &SystemTime| now.duration_since(*used).is_ok_and(|age| age > IN_USE);
+    found
+        .into_iter()
+        .skip(KEEP)
+        .filter(|(_, used)| old(used))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// 16 hex digits, by which things in the cache are named.
+#[must_use]
+pub fn is_key(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
 /// SHA-256 of a file, 64 hex digits.
 pub fn sha256_file(path: &Path) -> Result<String, SetupError> {
     let mut file = File::open(path).map_err(SetupError::file("opening", path))?;
@@ -192,6 +252,44 @@ mod tests {
         fs::write(&place, "a jar").unwrap();
         fs::remove_file(dir.path().join("jars/x.jar.sha256")).unwrap();
         assert!(!intact(&place), "no seal");
+    }
+
+    #[test]
+    fn a_text_is_there_whole_or_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("background/k.txt");
+        // As a power cut leaves it of an earlier Warren, which had no seals.
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(&place, "").unwrap();
+        assert!(!intact(&place));
+        for text in ["", "one\ntwo\n"] {
+            write_sealed(dir.path(), &place, text).unwrap();
+            assert!(intact(&place), "`{text}`");
+            assert_eq!(fs::read_to_string(&place).unwrap(), text);
+        }
+        fs::write(&place, "").unwrap();
+        assert!(!intact(&place), "cut short");
+        // Below a file there is no folder. As on a full disk, what fails leaves nothing.
+        let nowhere = place.join("below/k.txt");
+        assert!(write_sealed(dir.path(), &nowhere, "x").is_err());
+        assert_eq!(fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn old_things_of_the_target_go_and_no_others() {
+        let now = SystemTime::now();
+        let hours = |h: u64| now - Duration::from_secs(h * 3600);
+        let key = |n: u32| format!("{n:016x}");
+        let mut found: Vec<(String, SystemTime)> = (1..=5)
+            .map(|n| (format!("toy-{}", key(n)), hours(u64::from(n) + 1)))
+            .collect();
+        found.push((format!("toy-fixed-{}", key(6)), hours(90)));
+        found.push(("toy-notes".into(), hours(90)));
+        let mut gone = superfluous(found.clone(), "toy", now);
+        gone.sort();
+        assert_eq!(gone, [format!("toy-{}", key(4)), format!("toy-{}", key(5))]);
+        let young: Vec<_> = found.into_iter().map(|(n, _)| (n, hours(1))).collect();
+        assert!(superfluous(young, "toy", now).is_empty(), "in use");
     }
 
     #[test]

@@ -30,6 +30,8 @@ use state::{State, pid_namespace, start_time};
 
 /// Where shared memory lies, if it may be written to.
 const SHM: &str = "/dev/shm";
+/// A claim takes no longer from making its state file to the line that names its owner.
+const CLAIMING: Duration = Duration::from_secs(60);
 /// How long another sweep may take.
 const OTHER_SWEEP: Duration = Duration::from_secs(5);
 
@@ -190,10 +192,29 @@ fn sweep(home: &Path) -> SweepReport {
         if state.is_left_behind() {
             report.slots += 1;
             sweep_slot(home, &path, &state, &mut report);
+        } else if state.owner.is_none() && was_given_up(&path) {
+            // It started no process yet.
+            let folders = vec![path.with_extension("")];
+            let nothing_else = State {
+                folders,
+                ..State::default()
+            };
+            report.slots += 1;
+            sweep_slot(home, &path, &nothing_else, &mut report);
         }
     }
     drop(only);
     report
+}
+
+/// Whether a state file that names no owner, and that nobody has locked, is one of a Warren that was killed while it claimed the slot: it is
+/// old, and nobody has the slot's name, which a claim takes first.
+fn was_given_up(state_file: &Path) -> bool {
+    let changed = fs::metadata(state_file).and_then(|m| m.modified());
+    let age = changed.ok().and_then(|t| t.elapsed().ok());
+    let stem = state_file.file_stem().and_then(|s| s.to_str());
+    let number = stem.and_then(|s| s.strip_prefix("slot-")?.parse().ok());
+    age.is_some_and(|a| a > CLAIMING) && number.is_some_and(|n| name(n).is_ok())
 }
 
 /// Waits a little for another Warren, but not for one that was stopped.
@@ -433,6 +454,40 @@ mod tests {
         let file = slot.state_file.clone();
         drop(slot);
         assert!(!file.exists());
+    }
+
+    /// Killed between making its file and the line that names it, a Warren would keep the number for ever.
+    #[test]
+    fn a_claim_that_was_killed_halfway_is_swept_when_it_is_old() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |n: u32| dir.path().join(format!("slot-{n}.state"));
+        let taken = name(249).unwrap();
+        // The text, and the age in seconds: what is gone of file and folder.
+        for (number, text, age, gone) in [
+            (246, "", 90, true),
+            (247, "owner 1", 90, true),
+            (248, "", 10, false),
+            (249, "", 90, false),
+        ] {
+            let folder = dir.path().join(format!("slot-{number}"));
+            fs::create_dir(&folder).unwrap();
+            fs::write(at(number), text).unwrap();
+            let file = OpenOptions::new().write(true).open(at(number)).unwrap();
+            let then = std::time::SystemTime::now() - Duration::from_secs(age);
+            file.set_modified(then).unwrap();
+            drop(file);
+            let report = sweep(dir.path());
+            assert_eq!(report.slots, usize::from(gone), "{number}: {report:?}");
+            assert_eq!(report.problems, Vec::<String>::new());
+            let there = [at(number).exists(), folder.exists()];
+            assert_eq!(there, [!gone; 2], "{number}");
+        }
+        drop(taken);
+        let locked = File::open(at(249)).unwrap();
+        locked.try_lock().unwrap();
+        assert_eq!(sweep(dir.path()).slots, 0, "whoever holds it lives");
+        locked.unlock().unwrap();
+        assert_eq!(sweep(dir.path()).slots, 1);
     }
 
     /// A slot of which something is left is known to the next sweep.

@@ -182,7 +182,7 @@ session_ms = 500
         let newer = TOY.replace("version = \"1\"", "version = \"2\"");
         let slower = TOY.replace("tick_ms = 50", "tick_ms = 60");
         let judged = format!("{TOY}[exit]\nlegal = []\n");
-        let logs = format!("{TOY}[log]\nfiles = [\"log/*\"]\n");
+        let logs = format!("{TOY}[log]\nfiles = [\"stdout\", \"log/*\"]\n");
         let fatal = format!("{TOY}[log]\nfatal_log = [\"FATAL\"]\n");
         // The same table, and other node indices.
         let (head, groups) = TOY.split_at(TOY.find("[group.zeta]").unwrap());

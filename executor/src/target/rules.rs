@@ -51,9 +51,7 @@ pub(super) fn log(top: &mut Section<'_>) -> Result<LogSection, TargetError> {
     let mut log = LogSection::default();
     if let Some(mut s) = top.opt_table("log")? {
         log.files = s.strings("files")?;
-        for file in &log.files {
-            one_file(&s, file)?;
-        }
+        read_by_name(&s, &log.files)?;
         log.fatal = s.regexes("fatal_log")?;
         for mut r in s.tables("legal")? {
             log.legal.push(LogRule {
@@ -82,17 +80,22 @@ pub(super) fn log(top: &mut Section<'_>) -> Result<LogSection, TargetError> {
 }
 
 /// A log is read by its name as it stands, below each node's folder: of anything else nothing would ever be read, and nobody would see that.
-fn one_file(s: &Section<'_>, file: &str) -> Result<(), TargetError> {
-    let mut parts = Path::new(file).components();
-    let below = parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if below && !file.is_empty() && !file.contains(['*', '{', '$']) {
-        return Ok(());
-    }
-    Err(s.wrong(
-        "files",
-        format!("`{file}` is no file of every node"),
-        "write a path below node.dir that is the same on each node, without templates and `*`: files = [\"stdout\"]",
-    ))
+/// One with `*` only has no points; so it may not be the only one.
+fn read_by_name(s: &Section<'_>, files: &[String]) -> Result<(), TargetError> {
+    let is_below = |file: &str| {
+        let mut parts = Path::new(file).components();
+        let below = parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        below && !file.is_empty() && !file.contains(['{', '$'])
+    };
+    let plain = files.is_empty() || files.iter().any(|f| !f.contains('*'));
+    let bad = files.iter().find(|f| !plain || !is_below(f));
+    bad.map_or(Ok(()), |file| {
+        Err(s.wrong(
+            "files",
+            format!("`{file}` is no file of every node that could be read"),
+            "write a path below node.dir that is the same on each node, without templates and `*`: files = [\"stdout\"]",
+        ))
+    })
 }
 
 fn regex(r: &mut Section<'_>, key: &'static str, remedy: &str) -> Result<String, TargetError> {

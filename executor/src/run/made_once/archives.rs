@@ -11,12 +11,15 @@ use crate::run::nodes::commands::CLASS_LIST;
 use crate::run::options::{RunError, RunOptions};
 use crate::run::phases::flow::Flow;
 use crate::run::{Runner, Start};
-use crate::setup::cache;
+use crate::setup::{SetupError, cache};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use warren_model::{FaultSequence, RunProduct};
 
+/// With less left on the cache's disk what failed may have failed of that, bytes: the three together are 30 to 60 MB.
+const ROOM: u64 = 256 << 20;
 /// Lowest Java version whose archives hold application classes without unlocking anything.
 const LOWEST_JAVA: u32 = 11;
 
@@ -45,7 +48,7 @@ pub(in crate::run) fn place(prepared: &Prepared, what: &str) -> PathBuf {
     ))
 }
 
-/// Says that archives were tried for this target: they are not tried again, whether it worked or not.
+/// Says that archives were tried for this target, and what failed: they are not tried again, whether it worked or not.
 fn marker(prepared: &Prepared) -> PathBuf {
     place(prepared, "tried").with_extension("txt")
 }
@@ -54,7 +57,7 @@ impl Archives {
     /// What the cache holds for this target. Every run asks, and so marks them as used.
     pub fn find(prepared: &Prepared) -> Self {
         crate::run::made_once::prune::mark_used(&marker(prepared));
-        let there = |what: &str| Some(place(prepared, what)).filter(|p| p.is_file());
+        let there = |what: &str| Some(place(prepared, what)).filter(|p| is_there(p));
         Archives {
             nodes: there("nodes"),
             plain: there("plain"),
@@ -62,16 +65,21 @@ impl Archives {
         }
     }
 
-    /// Whether there is nothing left to make.
+    /// Whether there is nothing left to make. A marker without its seal was left by a full disk, a power cut or an earlier Warren.
     pub fn settled(prepared: &Prepared) -> bool {
-        prepared.jdk().feature_version < LOWEST_JAVA || marker(prepared).is_file()
+        prepared.jdk().feature_version < LOWEST_JAVA
+            || cache::intact(&marker(prepared)) && hot::are_intact(prepared)
     }
 
     /// Dumps the archives from the class lists of nodes and workload, and keeps what JVMs that are dumped do ahead of time, from the same lists and
-    /// the logs of compilations. What cannot be dumped is left out: runs are slower then.
-    pub fn make(prepared: &Prepared, listed: &Listed) -> std::io::Result<()> {
+    /// the logs of compilations. What cannot be dumped is left out: runs are slower then, and what is to be told of it is handed back.
+    pub fn make(prepared: &Prepared, listed: &Listed) -> Result<Option<String>, SetupError> {
         let folder = prepared.cache().join("archives");
-        std::fs::create_dir_all(&folder)?;
+        std::fs::create_dir_all(&folder).map_err(|source| SetupError::Cache {
+            doing: "creating",
+            path: folder.clone(),
+            source,
+        })?;
         let boot = prepared.agent().runtime.as_path();
         let mut said = String::new();
         let node_list = merged(&listed.nodes);
@@ -102,13 +110,41 @@ impl Archives {
             Some(boot),
         );
         if crate::setup::stopped() {
-            return Err(std::io::Error::new(
-                std::io::ErrorKind::Interrupted,
-                "ended by the user",
-            ));
+            return Err(SetupError::Ended);
         }
-        std::fs::write(marker(prepared), said)
+        let free = cache::free(&folder);
+        conclude(prepared.cache(), &marker(prepared), &said, free)
     }
+}
+
+/// One that is empty is none: a power cut leaves such. What else is wrong with one the JVM sees, and starts without it.
+fn is_there(archive: &Path) -> bool {
+    std::fs::metadata(archive).is_ok_and(|m| m.is_file() && m.len() > 0)
+}
+
+/// Notes that archives were tried and what failed, a line each; what is to be told of it. Where a full disk may be the reason nothing is
+/// noted, so that they are tried again when there may be room.
+fn conclude(
+    cache: &Path,
+    marker: &Path,
+    failed: &str,
+    free: Option<u64>,
+) -> Result<Option<String>, SetupError> {
+    let why = failed.trim_end().replace('\n', "; ");
+    if let Some(free) = free.filter(|free| *free < ROOM && !failed.is_empty()) {
+        return Ok(Some(format!(
+            "not all class archives could be made, and JVMs start slower: the cache's disk has only {} MiB left, and the next start tries \
+             again ({why})",
+            free >> 20
+        )));
+    }
+    cache::write_sealed(cache, marker, failed)?;
+    Ok((!failed.is_empty()).then(|| {
+        format!(
+            "not all class archives could be made, and JVMs start slower: {why}; remove {} to have them tried again",
+            marker.display()
+        )
+    }))
 }
 
 /// Makes the class archives, once for all Warrens of this machine: replacing one would take it from under the snapshots that map it.
@@ -147,7 +183,7 @@ fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
             living.chain(ended.map(|d| kept(d, file))).collect()
         };
         let of_workload = |file: &str| slot.root().join("workload").join(file);
-        Archives::make(
+        let told = Archives::make(
             runner.prepared(),
             &Listed {
                 nodes: of_nodes(CLASS_LIST),
@@ -156,7 +192,9 @@ fn list(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
                 workload_compiled: of_workload(COMPILED_LOG),
             },
         )
-        .map_err(|e| RunError::io("keeping class archives in the cache", e))
+        .map_err(|e| RunError::io("keeping class archives in the cache", e))?;
+        runner.tell_once(told);
+        Ok(())
     })
 }
 
@@ -185,6 +223,7 @@ fn merged(lists: &[PathBuf]) -> BTreeSet<String> {
     out
 }
 
+/// One that is there already stays: a Warren whose snapshots map it may go on.
 fn dump(
     prepared: &Prepared,
     place: &Path,
@@ -192,13 +231,19 @@ fn dump(
     path: &[PathBuf],
     boot: Option<&Path>,
 ) -> Result<(), String> {
+    if is_there(place) {
+        return Ok(());
+    }
     if list.is_empty() {
         return Err("no class list".into());
     }
     let list_file = place.with_extension(format!("list{}", std::process::id()));
     let part = place.with_extension(format!("part{}", std::process::id()));
     let text: String = list.iter().map(|l| format!("{l}\n")).collect();
-    std::fs::write(&list_file, text).map_err(|e| e.to_string())?;
+    std::fs::write(&list_file, text).map_err(|e| {
+        let _ = std::fs::remove_file(&list_file);
+        e.to_string()
+    })?;
     let mut command = Command::new(&prepared.jdk().java);
     command.args(["-Xshare:dump", "-XX:+UseSerialGC", "-Xlog:cds=off"]);
     command.arg(format!("-XX:SharedClassListFile={}", list_file.display()));
@@ -223,7 +268,14 @@ fn dump(
             said.lines().last().unwrap_or("no word")
         ));
     }
-    std::fs::rename(&part, place).map_err(|e| e.to_string())
+    // It has no seal, as no run is to read it whole: it is on the disk before it is at its place.
+    let synced = File::open(&part).and_then(|f| f.sync_all());
+    synced
+        .and_then(|()| std::fs::rename(&part, place))
+        .map_err(|e| {
+            let _ = std::fs::remove_file(&part);
+            e.to_string()
+        })
 }
 
 #[cfg(test)]
@@ -243,5 +295,47 @@ mod tests {
             got,
             ["@lambda-proxy x/Y run", "java/lang/Object", "x/Y", "x/Z"]
         );
+    }
+
+    /// What failed is told once; a full disk is no reason to go without for ever.
+    #[test]
+    fn archives_that_could_not_be_made_are_told_and_without_room_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let marker = dir.path().join("archives/toy-tried.txt");
+        let failed = "nodes: signal: 9 (SIGKILL): no word\nplain: No space left on device\n";
+        let little = conclude(dir.path(), &marker, failed, Some(ROOM - 1)).unwrap();
+        let little = little.unwrap();
+        assert!(
+            little.contains("255 MiB") && little.contains("SIGKILL"),
+            "{little}"
+        );
+        assert!(!little.contains('\n') && !marker.exists(), "{little}");
+        for free in [Some(ROOM), None] {
+            let told = conclude(dir.path(), &marker, failed, free).unwrap();
+            let told = told.unwrap();
+            assert!(told.contains("toy-tried.txt") && told.contains("SIGKILL"));
+            assert!(cache::intact(&marker));
+            assert_eq!(std::fs::read_to_string(&marker).unwrap(), failed);
+        }
+        // All were made: nothing is to be told, and room or not, it is settled.
+        for free in [Some(0), Some(ROOM), None] {
+            assert_eq!(conclude(dir.path(), &marker, "", free).unwrap(), None);
+            assert!(cache::intact(&marker));
+        }
+        // As a full disk left it: created, and never written.
+        std::fs::write(&marker, "").unwrap();
+        std::fs::remove_file(dir.path().join("archives/toy-tried.txt.sha256")).unwrap();
+        assert!(!cache::intact(&marker));
+    }
+
+    #[test]
+    fn an_empty_archive_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = dir.path().join("a.jsa");
+        assert!(!is_there(&archive) && !is_there(dir.path()));
+        std::fs::write(&archive, "").unwrap();
+        assert!(!is_there(&archive));
+        std::fs::write(&archive, "x").unwrap();
+        assert!(is_there(&archive));
     }
 }

@@ -9,7 +9,9 @@ use crate::run::made_once::archives::{Archives, make_archives};
 use crate::run::made_once::rehearsal::booted;
 use crate::run::options::{RunError, RunOptions};
 use crate::run::{Runner, Start};
+use crate::setup::cache;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 use warren_model::StackId;
 
@@ -31,25 +33,25 @@ pub fn learn_background(runner: &Runner, options: &RunOptions) -> Result<Vec<Sta
         .join("background")
         .join(format!("{}.txt", runner.prepared().key()));
     if Archives::settled(runner.prepared())
-        && let Ok(text) = std::fs::read_to_string(&file)
+        && let Some(stacks) = known(&file)
     {
-        let known: Result<Vec<StackId>, String> = text.lines().map(str::parse).collect();
-        if let Ok(stacks) = known {
-            return Ok(stacks);
-        }
+        return Ok(stacks);
     }
     let stacks = watch(runner, options)?;
     let text: String = stacks.iter().map(|s| format!("{s}\n")).collect();
-    let write = || -> std::io::Result<()> {
-        if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let part = file.with_extension(format!("part{}", std::process::id()));
-        std::fs::write(&part, text)?;
-        std::fs::rename(&part, &file)
-    };
-    write().map_err(|e| RunError::io(format!("writing {}", file.display()), e))?;
+    cache::write_sealed(runner.prepared().cache(), &file, &text)
+        .map_err(|e| RunError::io("keeping background stacks in the cache", e))?;
     Ok(stacks)
+}
+
+/// What was learnt before. Only with its seal, without which it is learnt again: an empty file, as a power cut leaves it, would say of a
+/// busy target that nothing of it is background.
+fn known(file: &Path) -> Option<Vec<StackId>> {
+    if !cache::intact(file) {
+        return None;
+    }
+    let text = std::fs::read_to_string(file).ok()?;
+    text.lines().map(|line| line.parse().ok()).collect()
 }
 
 fn watch(runner: &Runner, asked: &RunOptions) -> Result<Vec<StackId>, RunError> {
@@ -94,4 +96,26 @@ fn totals(cluster: &crate::run::nodes::cluster::Cluster<'_>) -> Vec<BTreeMap<u64
         .iter()
         .map(|n| n.page.totals().into_iter().collect())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_is_no_target_without_background() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("background/k.txt");
+        std::fs::create_dir_all(dir.path().join("background")).unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(known(&file), None, "a power cut, or an earlier Warren");
+        let stacks = [StackId(7), StackId(u64::MAX)];
+        for stacks in [&stacks[..], &[]] {
+            let text: String = stacks.iter().map(|s| format!("{s}\n")).collect();
+            cache::write_sealed(dir.path(), &file, &text).unwrap();
+            assert_eq!(known(&file).as_deref(), Some(stacks));
+        }
+        cache::write_sealed(dir.path(), &file, "no stack\n").unwrap();
+        assert_eq!(known(&file), None);
+    }
 }

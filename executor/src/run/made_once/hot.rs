@@ -6,6 +6,7 @@
 
 use crate::prepare::Prepared;
 use crate::run::RunError;
+use crate::setup::{SetupError, cache};
 use crate::slot::SpawnSpec;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,12 @@ fn place(prepared: &Prepared, of: Of) -> PathBuf {
     crate::run::made_once::archives::place(prepared, what).with_extension("txt")
 }
 
+/// Both lists are there, and what they were: one that a power cut emptied would have every JVM that is dumped do nothing ahead.
+pub(super) fn are_intact(prepared: &Prepared) -> bool {
+    let intact = |of| cache::intact(&place(prepared, of));
+    [Of::Nodes, Of::Workload].into_iter().all(intact)
+}
+
 /// The list in the cache, if there is one.
 pub(in crate::run) fn find(prepared: &Prepared, of: Of) -> Option<PathBuf> {
     Some(place(prepared, of)).filter(|p| p.is_file())
@@ -95,15 +102,13 @@ pub(in crate::run) fn keep(
     of: Of,
     classes: &BTreeSet<String>,
     logs: &[PathBuf],
-) -> std::io::Result<()> {
+) -> Result<(), SetupError> {
     let logs: Vec<String> = logs
         .iter()
         .map(|l| std::fs::read_to_string(l).unwrap_or_default())
         .collect();
-    let file = place(prepared, of);
-    let part = file.with_extension(format!("part{}", std::process::id()));
-    std::fs::write(&part, list(classes, &logs))?;
-    std::fs::rename(&part, &file)
+    let text = list(classes, &logs);
+    cache::write_sealed(prepared.cache(), &place(prepared, of), &text)
 }
 
 /// Lines `class` and `class method`, as the agent reads them. Classes come by the names of a class list, with slashes.

@@ -17,10 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use warren_model::{FaultSequence, NodeName};
 
-/// Images kept of each target, whatever their age.
-const KEEP: usize = 3;
-/// One used so recently may be in use.
-const IN_USE: Duration = Duration::from_secs(2 * 3600);
+/// In an image, what lies in it, a line each: by that it is known whole. No node is named so.
+const SEAL: &str = ".seal";
 /// How long killed processes may take to be gone.
 const DYING: Duration = Duration::from_secs(10);
 /// How often a step that runs a program looks whether it is to end.
@@ -51,6 +49,36 @@ pub(in crate::run) fn fill(
         .map_err(|e| RunError::io(format!("the image of {node}"), e))
 }
 
+/// Notes what was made.
+fn seal(image: &Path) -> std::io::Result<()> {
+    std::fs::write(image.join(SEAL), contents(image, Path::new(""))?)
+}
+
+/// Whether one that was sealed is there with all its bytes, as far as sizes tell: a power cut leaves empty files of what was just written.
+/// One of an earlier Warren, without a seal, is made anew once.
+fn is_whole(image: &Path) -> bool {
+    let sealed = std::fs::read_to_string(image.join(SEAL));
+    sealed.is_ok_and(|s| contents(image, Path::new("")).is_ok_and(|c| c == s))
+}
+
+/// Files with their sizes, folders and links below a folder of the image, but for its seal.
+fn contents(image: &Path, below: &Path) -> std::io::Result<String> {
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(image.join(below))? {
+        let entry = entry?;
+        let (path, kind) = (below.join(entry.file_name()), entry.file_type()?);
+        if kind.is_dir() {
+            lines.push(format!("{path:?}/\n{}", contents(image, &path)?));
+        } else if kind.is_file() && path != Path::new(SEAL) {
+            lines.push(format!("{path:?} {}\n", entry.metadata()?.len()));
+        } else if !kind.is_file() {
+            lines.push(format!("{path:?}\n"));
+        }
+    }
+    lines.sort();
+    Ok(lines.concat())
+}
+
 /// Makes the image if the target has one and the cache does not hold it.
 pub(in crate::run) fn ensure(runner: &Runner, asked: &RunOptions) -> Result<(), RunError> {
     let prepared = runner.prepared();
@@ -58,16 +86,17 @@ pub(in crate::run) fn ensure(runner: &Runner, asked: &RunOptions) -> Result<(), 
         return Ok(());
     };
     let place = place(prepared);
-    if !place.is_dir() {
+    if !is_whole(&place) {
         let wrong = |e: crate::setup::SetupError| RunError::io("keeping an image in the cache", e);
         let lock = format!("image-{}", prepared.target().name);
         let stop = || asked.to_end();
         let _guard = cache::lock_unless(prepared.cache(), &lock, &stop).map_err(wrong)?;
         // Another Warren, or another slot of this one, may have made it while we waited.
-        if !place.is_dir() {
+        if !is_whole(&place) {
             let scratch = cache::scratch(prepared.cache()).map_err(wrong)?;
             let made = scratch.path().join("image");
             make(runner, image, asked, &made)?;
+            seal(&made).map_err(|e| RunError::io("sealing an image", e))?;
             cache::put(&made, &place).map_err(wrong)?;
         }
     }
@@ -248,56 +277,39 @@ fn keep(cluster: &Cluster<'_>, paths: &[String], to: &Path) -> std::io::Result<(
 
 /// Takes old images of this target away; what cannot be removed stays.
 fn prune(folder: &Path, target: &str) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    let found = entries
-        .flatten()
-        .filter_map(|e| {
-            let used = e.metadata().ok()?.modified().ok()?;
-            Some((e.file_name().into_string().ok()?, used))
-        })
-        .collect();
-    for name in superfluous(found, target, SystemTime::now()) {
+    let found = cache::with_last_use(folder);
+    for name in cache::superfluous(found, target, SystemTime::now()) {
         let _ = std::fs::remove_dir_all(folder.join(name));
     }
-}
-
-/// Of folders with their last use: this target's that are neither among the newest nor possibly in use.
-fn superfluous(mut found: Vec<(String, SystemTime)>, target: &str, now: SystemTime) -> Vec<String> {
-    found.retain(|(name, _)| {
-        let key = name.strip_prefix(target).and_then(|r| r.strip_prefix('-'));
-        key.is_some_and(|k| k.len() == 16 && k.bytes().all(|b| b.is_ascii_hexdigit()))
-    });
-    found.sort_by_key(|(_, used)| std::cmp::Reverse(*used));
-    let old = |used: &SystemTime| now.duration_since(*used).is_ok_and(|age| age > IN_USE);
-    found
-        .into_iter()
-        .skip(KEEP)
-        .filter(|(_, used)| old(used))
-        .map(|(name, _)| name)
-        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A cold start from files that are not what they were would fail, and so would each one after it.
     #[test]
-    fn old_images_of_the_target_go_and_no_others() {
-        let now = SystemTime::now();
-        let hours = |h: u64| now - Duration::from_secs(h * 3600);
-        let key = |n: u32| format!("{n:016x}");
-        let mut found: Vec<(String, SystemTime)> = (1..=5)
-            .map(|n| (format!("toy-{}", key(n)), hours(u64::from(n) + 1)))
-            .collect();
-        found.push((format!("toy-fixed-{}", key(6)), hours(90)));
-        found.push(("toy-notes".into(), hours(90)));
-        let mut gone = superfluous(found.clone(), "toy", now);
-        gone.sort();
-        assert_eq!(gone, [format!("toy-{}", key(4)), format!("toy-{}", key(5))]);
-        let young: Vec<_> = found.into_iter().map(|(n, _)| (n, hours(1))).collect();
-        assert!(superfluous(young, "toy", now).is_empty(), "in use");
+    fn an_image_that_a_power_cut_emptied_is_not_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        let (version, edits) = (image.join("n1/data/VERSION"), image.join("n1/data/edits"));
+        std::fs::create_dir_all(image.join("n1/data/empty")).unwrap();
+        std::fs::write(&version, "7").unwrap();
+        std::fs::write(&edits, "").unwrap();
+        std::os::unix::fs::symlink("VERSION", image.join("n1/data/link")).unwrap();
+        assert!(!is_whole(&image), "no seal, as of an earlier Warren");
+        seal(&image).unwrap();
+        assert!(is_whole(&image));
+        std::fs::write(&version, "").unwrap();
+        assert!(!is_whole(&image), "an empty file");
+        std::fs::write(&version, "7").unwrap();
+        assert!(is_whole(&image));
+        std::fs::remove_file(&edits).unwrap();
+        assert!(!is_whole(&image), "a file is missing");
+        std::fs::write(&edits, "").unwrap();
+        std::fs::write(image.join(SEAL), "").unwrap();
+        assert!(!is_whole(&image), "an empty seal");
+        assert!(!is_whole(&dir.path().join("none")));
     }
 
     #[test]

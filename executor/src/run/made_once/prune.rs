@@ -4,6 +4,7 @@
 //! living Warren never loses one. A Warren that was paused for longer goes on without them, only slower. Removes nothing it cannot
 //! name: other files in the folder stay.
 
+use crate::setup::cache;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -24,17 +25,7 @@ pub(in crate::run) fn mark_used(marker: &Path) {
 
 /// Takes away what [`superfluous`] names in this folder. What cannot be removed stays: the next set-up tries again.
 pub(in crate::run) fn archives(folder: &Path) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    let files: Vec<(String, SystemTime)> = entries
-        .flatten()
-        .filter_map(|e| {
-            let used = e.metadata().ok()?.modified().ok()?;
-            Some((e.file_name().into_string().ok()?, used))
-        })
-        .collect();
-    for name in superfluous(&files, SystemTime::now()) {
+    for name in superfluous(&cache::with_last_use(folder), SystemTime::now()) {
         let _ = std::fs::remove_file(folder.join(name));
     }
 }
@@ -76,11 +67,12 @@ fn superfluous(files: &[(String, SystemTime)], now: SystemTime) -> Vec<String> {
 
 /// The set `[<target>-]<key>` a file belongs to, and whether it is only half-made; none for a file that is not ours.
 fn set_of(name: &str) -> Option<(&str, bool)> {
+    // A text's seal goes with it.
+    let name = name.strip_suffix(".sha256").unwrap_or(name);
     let (stem, extension) = name.rsplit_once('.')?;
     let (set, part) = stem.rsplit_once('-')?;
     let key = set.rsplit_once('-').map_or(set, |(_, key)| key);
-    let ours =
-        PARTS.contains(&part) && key.len() == 16 && key.bytes().all(|b| b.is_ascii_hexdigit());
+    let ours = PARTS.contains(&part) && cache::is_key(key);
     let half = ["list", "part"].iter().any(|h| {
         extension
             .strip_prefix(h)
@@ -154,6 +146,20 @@ mod tests {
             let gone = superfluous(&[(name.clone(), at(hours, now))], now);
             assert_eq!(gone == [name.clone()], want, "{name}");
         }
+    }
+
+    #[test]
+    fn seals_go_with_what_they_seal() {
+        let now = SystemTime::now();
+        let mut files = Vec::new();
+        for n in 0..=KEEP {
+            for part in ["hot.txt", "hot.txt.sha256", "tried.txt.sha256"] {
+                files.push((format!("toy-{n:016x}-{part}"), at(50 + n as u64, now)));
+            }
+        }
+        let gone = superfluous(&files, now);
+        assert_eq!(gone.len(), 3);
+        assert!(gone.iter().all(|n| n.contains(&format!("{KEEP:016x}-"))));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::run::made_once::image;
 use crate::run::options::{NodeStatus, RunOptions};
 use crate::run::{RunError, Start};
 use crate::slot::Slot;
+use std::error::Error as _;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -111,6 +112,38 @@ pub(super) fn nodes(
     Ok(nodes)
 }
 
+/// Too few open files or too little memory just now is a slot that failed, which makes the run void and ends no campaign. Whatever else is
+/// wrong stays so.
 pub(super) fn link(e: LinkError) -> RunError {
-    RunError::io("shared memory of the run", e)
+    const WHAT: &str = "shared memory of the run";
+    let said = e.source().and_then(|s| s.downcast_ref::<std::io::Error>());
+    match said.and_then(std::io::Error::raw_os_error) {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => RunError::Slot(format!("{WHAT}: {e}")),
+        _ => RunError::io(WHAT, e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error;
+
+    #[test]
+    fn a_machine_short_of_files_or_memory_costs_a_run_and_no_more() {
+        for (number, short) in [
+            (libc::EMFILE, true),
+            (libc::ENFILE, true),
+            (libc::ENOMEM, true),
+            (libc::ENOSPC, false),
+            (libc::ENOENT, false),
+        ] {
+            let (path, source) = ("p".into(), Error::from_raw_os_error(number));
+            let e = link(LinkError::Open { path, source });
+            assert_eq!(matches!(e, RunError::Slot(_)), short, "{e}");
+            assert!(e.to_string().contains("shared memory of the run"), "{e}");
+        }
+        let (what, value, max) = ("nodes", 99, 64);
+        let e = link(LinkError::TooMany { what, value, max });
+        assert!(matches!(e, RunError::Io { .. }), "{e}");
+    }
 }

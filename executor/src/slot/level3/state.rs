@@ -49,7 +49,7 @@ impl State {
         state
     }
 
-    /// Its owner is no more, as far as the file tells whose lock nobody holds. One without its owner line is being written this moment; an owner
+    /// Its owner is no more, as far as the file tells whose lock nobody holds. One without its owner line may be being written this moment; an owner
     /// of before there were locks is looked for.
     pub fn is_left_behind(&self) -> bool {
         let dead = |(pid, start)| !self.is_of_here() || start_time(pid) != Some(start);

@@ -174,8 +174,15 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "[ready]\nport = 7\nport_step",
             "[log]\nfiles = [\"stdout\", \"{{ node.name }}.log\"]\n[ready]\nport = 7\nport_step",
             "log.files",
-            "`{{ node.name }}.log` is no file of every node",
+            "`{{ node.name }}.log` is no file",
             "without templates",
+        ),
+        (
+            "[ready]\nport = 7\nport_step",
+            "[log]\nfiles = [\"log/*\"]\n[ready]\nport = 7\nport_step",
+            "log.files",
+            "`log/*` is no file",
+            "without templates and `*`",
         ),
         (
             "[ready]\nport = 7\nport_step",
