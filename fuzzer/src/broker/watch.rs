@@ -7,9 +7,10 @@ use super::carrier::{AWAY, Config, JOINED, LISTENS};
 use super::{ANEW, BROKER, PULSE};
 use crossbeam::channel::{Receiver, RecvTimeoutError, unbounded};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,11 @@ const LOOK: Duration = Duration::from_millis(200);
 const DEAF: Duration = Duration::from_secs(40);
 /// Before the next one.
 const PAUSE: Duration = Duration::from_secs(3);
+/// Name of the file in the output folder that has the last words of each process.
+const LOG: &str = ".broker.log";
+/// What it was before it was begun anew, which it is where it has more bytes than this.
+const LOG_BEFORE: &str = ".broker.log.1";
+const LOG_MAX: u64 = 1 << 20;
 /// Lines that were said; beyond, nothing more is said.
 const SAID: usize = 500;
 
@@ -109,19 +115,12 @@ fn one(
     ending: &AtomicBool,
     say: &mut impl FnMut(String),
 ) -> Option<String> {
-    let log = std::fs::create_dir_all(&config.out)
-        // One that finds another broker here must not take away that one's last words.
-        .and_then(|()| {
-            let mut file = std::fs::File::options();
-            file.append(true).create(true);
-            file.open(config.out.join(".broker.log"))
-        });
     let started = Command::new(program)
         .arg(BROKER)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         // What LLMP's threads panic with.
-        .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from))
+        .stderr(log(&config.out).map_or_else(|_| Stdio::null(), Stdio::from))
         // A Ctrl-C is the campaign's.
         .process_group(0)
         .spawn();
@@ -166,10 +165,22 @@ fn one(
         Ok(status) if status.success() || status.code() == Some(ANEW) => None,
         Ok(status) => Some(format!(
             "its process ended ({status}; {} has its last words): a new one is started",
-            config.out.join(".broker.log").display()
+            config.out.join(LOG).display()
         )),
         Err(e) => Some(format!("waiting for its process: {e}")),
     }
+}
+
+/// The file for the last words of one more process.
+fn log(out: &Path) -> std::io::Result<File> {
+    std::fs::create_dir_all(out)?;
+    let path = out.join(LOG);
+    if std::fs::metadata(&path).is_ok_and(|m| m.len() > LOG_MAX) {
+        // Another broker that writes to it goes on in the file it has.
+        let _ = std::fs::rename(&path, out.join(LOG_BEFORE));
+    }
+    // One that finds another broker here must not take away that one's last words.
+    File::options().append(true).create(true).open(path)
 }
 
 /// What it says, line by line.
@@ -214,5 +225,22 @@ mod tests {
             said.is_new(&format!("another {n}"));
         }
         assert!(!said.is_new("one more"));
+    }
+
+    /// A broker that is replaced again and again for weeks leaves two files of a bounded size, and the last words in the newer one.
+    #[test]
+    fn the_log_is_begun_anew_when_it_is_large() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let size = |name: &str| std::fs::metadata(out.join(name)).map_or(0, |m| m.len());
+        log(&out).unwrap().write_all(b"first").unwrap();
+        log(&out).unwrap().write_all(b"second").unwrap();
+        assert_eq!((size(LOG), size(LOG_BEFORE)), (11, 0));
+        for words in [1, 2] {
+            log(&out).unwrap().set_len(LOG_MAX + words).unwrap();
+            let mut next = log(&out).unwrap();
+            next.write_all(b"last").unwrap();
+            assert_eq!((size(LOG), size(LOG_BEFORE)), (4, LOG_MAX + words));
+        }
     }
 }

@@ -8,7 +8,6 @@ use crate::campaign::FuzzError;
 use crate::campaign::folder::{append, io, write_whole};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 use warren_model::ids::fnv1a;
 
 /// Version of found.jsonl.
@@ -23,7 +22,7 @@ struct Head {
     /// FNV-1a 64 of the table's text, 16 hex digits.
     table: String,
     probes: usize,
-    /// Seconds since 1970.
+    /// When the campaign began, seconds since 1970.
     began: u64,
 }
 
@@ -31,7 +30,7 @@ struct Head {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
-    /// When it ended, in ms of the campaign, its learning included and the time between a stop and going on left out.
+    /// When it ended, in ms of the campaign: learning and fuzzing over all processes, pauses and the time between a stop and going on left out.
     pub ms: u64,
     /// Faults that were asked of it.
     pub faults: usize,
@@ -114,17 +113,16 @@ pub fn read(instance: &Path) -> Result<Held, FuzzError> {
 pub struct Recorder {
     log: PathBuf,
     executed: Vec<bool>,
-    /// Of earlier starts.
-    before_ms: u64,
-    started: Instant,
+    /// Of the last find: time never runs back.
+    last_ms: u64,
 }
 
 impl Recorder {
-    /// Begins in an instance's folder, or goes on with what is there.
+    /// Begins in an instance's folder, or goes on with what is there. `began` is when the campaign began, seconds since 1970.
     ///
     /// # Errors
     /// I/O; what is there cannot be read, or is of other classes.
-    pub fn open(instance: &Path, table: &Path, now: u64) -> Result<Self, FuzzError> {
+    pub fn open(instance: &Path, table: &Path, began: u64) -> Result<Self, FuzzError> {
         let (kept, log) = place(instance);
         let text = std::fs::read_to_string(table).map_err(io("reading", table))?;
         let parsed = Table::parse(&text).map_err(|why| FuzzError::Format {
@@ -134,8 +132,7 @@ impl Recorder {
         let mut recorder = Recorder {
             log: log.clone(),
             executed: vec![false; parsed.probes],
-            before_ms: 0,
-            started: Instant::now(),
+            last_ms: 0,
         };
         if is_there(instance) {
             let held = read(instance)?;
@@ -146,7 +143,7 @@ impl Recorder {
                 });
             }
             for one in &held.found {
-                recorder.before_ms = recorder.before_ms.max(one.ms);
+                recorder.last_ms = recorder.last_ms.max(one.ms);
                 for p in &one.probes {
                     recorder.executed[*p] = true;
                 }
@@ -168,17 +165,17 @@ impl Recorder {
             version: FOUND_VERSION,
             table: hash(&text),
             probes: parsed.probes,
-            began: now,
+            began,
         };
         write_whole(&log, line(&head, &log)?.as_bytes())?;
         Ok(recorder)
     }
 
-    /// Takes in a run's map; writes a line if it executed something new.
+    /// Takes in the map of a run that ended at so many ms of the campaign; writes a line if it executed something new.
     ///
     /// # Errors
     /// I/O: then the run's probes are new to the next one.
-    pub fn take(&mut self, map: &[u8], faults: usize) -> Result<(), FuzzError> {
+    pub fn take(&mut self, map: &[u8], faults: usize, ms: u64) -> Result<(), FuzzError> {
         let new: Vec<usize> = map
             .iter()
             .zip(&self.executed)
@@ -189,9 +186,10 @@ impl Recorder {
         if new.is_empty() {
             return Ok(());
         }
-        let ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        // After a kill the campaign's clock may stand a little before what was found last.
+        self.last_ms = self.last_ms.max(ms);
         let found = Found {
-            ms: self.before_ms.saturating_add(ms),
+            ms: self.last_ms,
             faults,
             probes: new,
         };
@@ -224,21 +222,33 @@ mod tests {
         let root = dir.path().join("default");
         assert!(!is_there(&root));
         let mut r = Recorder::open(&root, &table, 77).unwrap();
-        r.take(&[1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1], 0).unwrap(); // the map is larger than the probes
-        r.take(&[1, 0, 1], 1).unwrap();
-        r.take(&[0, 1, 0], 2).unwrap();
+        r.take(&[1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1], 0, 3_000)
+            .unwrap(); // the map is larger than the probes
+        r.take(&[1, 0, 1], 1, 4_000).unwrap();
+        r.take(&[0, 1, 0], 2, 5_000).unwrap();
         let log = root.join("coverage/found.jsonl");
         append(&log, "{\"ms\":1,\"faults\":3,\"pro").unwrap();
         let mut r = Recorder::open(&root, &table, 99).unwrap();
-        r.take(&[1, 1, 1, 1], 4).unwrap();
+        // The campaign went on for a minute after its last find. Then a journal that a kill cut off says less than was found.
+        r.take(&[1, 1, 1, 1], 4, 65_000).unwrap();
+        let mut r = Recorder::open(&root, &table, 199).unwrap();
+        r.take(&[0, 0, 0, 0, 1], 5, 64_000).unwrap();
         let held = read(&root).unwrap();
         assert_eq!((held.began, held.table_text.as_str()), (77, SAMPLE));
-        let found: Vec<(usize, Vec<usize>)> = held
+        let found: Vec<(u64, usize, Vec<usize>)> = held
             .found
             .into_iter()
-            .map(|f| (f.faults, f.probes))
+            .map(|f| (f.ms, f.faults, f.probes))
             .collect();
-        assert_eq!(found, [(0, vec![0, 2]), (2, vec![1]), (4, vec![3])]);
+        assert_eq!(
+            found,
+            [
+                (3_000, 0, vec![0, 2]),
+                (5_000, 2, vec![1]),
+                (65_000, 4, vec![3]),
+                (65_000, 5, vec![4]),
+            ]
+        );
         std::fs::write(&table, SAMPLE.replace("13 1", "14 1")).unwrap();
         let other = Recorder::open(&root, &table, 99).unwrap_err().to_string();
         assert!(other.contains("of other classes"), "{other}");

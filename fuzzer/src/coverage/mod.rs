@@ -217,9 +217,9 @@ impl Recording {
         }
     }
 
-    /// Takes in a run. Returns what went wrong, once.
-    pub fn take(&mut self, map: &[u8], faults: usize) -> Option<String> {
-        let done = self.try_take(map, faults);
+    /// Takes in a run that ended at so many ms of the campaign. Returns what went wrong, once.
+    pub fn take(&mut self, map: &[u8], faults: usize, ms: u64) -> Option<String> {
+        let done = self.try_take(map, faults, ms);
         let why = done
             .err()
             .map(|e| format!("lines and branches of a run are not counted: {e}"));
@@ -228,12 +228,20 @@ impl Recording {
         new
     }
 
-    fn try_take(&mut self, map: &[u8], faults: usize) -> Result<(), crate::campaign::FuzzError> {
+    fn try_take(
+        &mut self,
+        map: &[u8],
+        faults: usize,
+        ms: u64,
+    ) -> Result<(), crate::campaign::FuzzError> {
         let recorder = match &mut self.recorder {
             Some(recorder) => recorder,
-            none => none.insert(Recorder::open(&self.instance, &self.table, unix_now())?),
+            none => {
+                let began = unix_now().saturating_sub(ms / 1000);
+                none.insert(Recorder::open(&self.instance, &self.table, began)?)
+            }
         };
-        recorder.take(map, faults)
+        recorder.take(map, faults, ms)
     }
 }
 
@@ -257,7 +265,7 @@ mod tests {
         std::fs::write(&table, table::SAMPLE).unwrap();
         for (name, map) in [("a", [1, 0, 0, 0]), ("b", [1, 1, 0, 0])] {
             let mut r = Recording::new(dir.path().join(name), table.clone());
-            assert_eq!(r.take(&map, 0), None);
+            assert_eq!(r.take(&map, 0, 0), None);
         }
         let t = read(dir.path()).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!((t.instances, t.found.len()), (2, 2));
@@ -278,7 +286,7 @@ mod tests {
         assert_eq!(run(&both).unwrap_err().exit, Exit::Usage);
         std::fs::write(&table, table::SAMPLE.replace("13 1", "14 1")).unwrap();
         let mut r = Recording::new(dir.path().join("c"), table);
-        assert_eq!(r.take(&[1], 0), None);
+        assert_eq!(r.take(&[1], 0, 0), None);
         let why = run(&args(dir.path())).unwrap_err();
         assert!(
             why.exit == Exit::Usage && why.text.contains("different classes"),
@@ -297,7 +305,7 @@ mod tests {
             let out = dir.path().join(format!("out-{younger}"));
             for (name, began) in [("m", 77), (younger, 3677)] {
                 let mut r = found::Recorder::open(&out.join(name), &table, began).unwrap();
-                r.take(&[1, 0, 0, 0], 0).unwrap();
+                r.take(&[1, 0, 0, 0], 0, 0).unwrap();
             }
             let t = read(&out).unwrap_or_else(|e| panic!("{e}"));
             let late = t.found.iter().filter(|f| f.ms >= 3_600_000).count();
@@ -338,11 +346,26 @@ mod tests {
         }
     }
 
+    /// The folder is begun when the first run has ended: by then the campaign is as old as that run's time says.
+    #[test]
+    fn a_campaign_began_before_its_first_run_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = dir.path().join("table");
+        std::fs::write(&table, table::SAMPLE).unwrap();
+        let mut r = Recording::new(dir.path().join("a"), table);
+        let now = unix_now();
+        assert_eq!(r.take(&[1], 0, 7_500), None);
+        let held = found::read(&dir.path().join("a")).unwrap();
+        assert_eq!(held.found[0].ms, 7_500);
+        assert!(held.began.abs_diff(now - 7) <= 5, "{} {now}", held.began);
+    }
+
     #[test]
     fn what_goes_wrong_is_said_once() {
         let dir = tempfile::tempdir().unwrap();
         let mut r = Recording::new(dir.path().join("a"), dir.path().join("no table"));
-        assert!(r.take(&[1], 0).is_some_and(|why| why.contains("no table")));
-        assert_eq!(r.take(&[1], 0), None);
+        let why = r.take(&[1], 0, 0);
+        assert!(why.is_some_and(|why| why.contains("no table")));
+        assert_eq!(r.take(&[1], 0, 0), None);
     }
 }

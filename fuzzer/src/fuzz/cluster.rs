@@ -3,12 +3,15 @@
 use super::drive::{Drive, Observers};
 use super::engine::campaign;
 use super::options::{FuzzEnd, FuzzOptions};
+use super::session::ms;
 use crate::campaign::FuzzError;
 use crate::coverage::Recording;
+use crate::fuzz::Snapshot;
 use libafl::Error;
 use libafl::executors::HasObservers;
 use libafl_bolts::tuples::tuple_list;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use warren_executor::RunOptions;
 use warren_executor::libafl_executor::ClusterExecutor;
 use warren_executor::run::{RunError, Runner, learn_background};
@@ -45,7 +48,8 @@ pub fn run(options: FuzzOptions, runner: Runner) -> Result<FuzzEnd, FuzzError> {
                 .sequence
                 .as_ref()
                 .map_or(0, |s| s.faults.len());
-            if let Some(why) = recording.take(&product.probes, faults) {
+            let at_ms = snapshot.with(|s| campaign_ms(s, Instant::now()));
+            if let Some(why) = recording.take(&product.probes, faults, at_ms) {
                 snapshot.with(|s| s.lines.push(why));
             }
         }
@@ -57,6 +61,17 @@ pub fn run(options: FuzzOptions, runner: Runner) -> Result<FuzzEnd, FuzzError> {
     });
     let executor = ClusterExecutor::new(runner, base, observers, give);
     campaign(options, executor, &judge)
+}
+
+/// Time of the campaign, ms: of learning and of fuzzing, over all processes.
+fn campaign_ms(s: &Snapshot, now: Instant) -> u64 {
+    let since = |t: Instant| ms(now.saturating_duration_since(t));
+    let learning = match s.started {
+        Some(t) if s.learning => since(t),
+        _ => s.learning_ms,
+    };
+    // An earlier process fuzzed, and this one has not begun to.
+    learning + s.fuzz_started.map_or(s.run_time_ms, since)
 }
 
 impl Drive for ClusterExecutor<Observers, Sink> {
@@ -143,5 +158,39 @@ impl Drive for ClusterExecutor<Observers, Sink> {
 
     fn wait_for_all(&mut self) {
         ClusterExecutor::wait_for_all(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn time_of_the_campaign_is_learning_and_fuzzing_of_all_processes() {
+        let t = Instant::now();
+        let now = t + Duration::from_secs(100);
+        let of = |learning, learning_ms, fuzz_started, run_time_ms| Snapshot {
+            started: Some(t),
+            learning,
+            learning_ms,
+            fuzz_started,
+            run_time_ms,
+            ..Snapshot::default()
+        };
+        let begun = Some(t + Duration::from_secs(70));
+        let table = [
+            ("learning", of(true, 0, None, 0), 100_000),
+            ("fuzzing", of(false, 60_000, begun, 0), 90_000),
+            (
+                "learning after fuzzing",
+                of(true, 60_000, None, 5_000),
+                105_000,
+            ),
+            ("before all", Snapshot::default(), 0),
+        ];
+        for (what, s, want) in table {
+            assert_eq!(campaign_ms(&s, now), want, "{what}");
+        }
     }
 }

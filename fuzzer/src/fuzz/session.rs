@@ -494,8 +494,14 @@ impl Session {
         let c = &self.counts;
         let queue = state.metadata_map().get::<Queue>();
         let execs = self.execs(state);
+        let learning = self.learning_so_far();
         let fill = |s: &mut Snapshot| {
             s.run_time_ms = self.clock.fuzz_ms();
+            s.learning_ms = ms(learning);
+            if s.learning {
+                // Earlier processes learned, too.
+                s.started = Instant::now().checked_sub(learning).or(s.started);
+            }
             s.execs = execs;
             s.sequences = c.sequences;
             s.execs_per_sec = self.execs_per_sec(execs);
@@ -513,7 +519,7 @@ impl Session {
             s.known.clone_from(&self.found.known);
             s.kept_findings = self.found.that_stand().cloned().collect();
             s.failing_runs = c.failing;
-            s.hangs = c.saved_hangs;
+            s.hangs = self.found.count(|kind| kind == FailureKind::Hang).0;
             s.unknowns = c.unknowns;
             s.voids = c.voids;
             s.timeouts = c.timeouts;
@@ -552,4 +558,42 @@ pub fn states_found(state: &State) -> u64 {
 #[must_use]
 pub fn ms(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::KeptFinding;
+    use crate::search::XoRand;
+    use libafl::corpus::InMemoryCorpus;
+    use libafl::state::StdState;
+    use warren_model::Rules;
+
+    /// Several files of one hang are one hang, and a process that goes on learning counts from where the one before it was.
+    #[test]
+    fn figures_of_the_screen() {
+        let options = FuzzOptions::new("sim", std::path::Path::new("out"));
+        let judge = Arc::new(Mutex::new(Judge::new(Rules::default()).unwrap()));
+        let folder = options.folder(1);
+        let mut session = Session::new(options, folder, 1, judge);
+        let corpus = InMemoryCorpus::new;
+        let state: State =
+            StdState::new(XoRand::new(1), corpus(), corpus(), &mut (), &mut ()).unwrap();
+        session.counts.saved_hangs = 5;
+        session.found.findings.push(KeptFinding {
+            number: 0,
+            signature: "1a2b3c4d".into(),
+            checker: "hang".into(),
+            kind: FailureKind::Hang,
+            k: 1,
+            n: 1,
+            fell: false,
+        });
+        session.learning = Duration::from_secs(60);
+        session.show_figures(&state);
+        let s = session.snapshot().get();
+        assert_eq!(s.hangs, 1);
+        let since = s.started.map(|t| t.elapsed().as_secs());
+        assert!(s.learning_ms >= 60_000 && since >= Some(60), "{since:?}");
+    }
 }

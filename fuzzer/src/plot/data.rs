@@ -1,5 +1,6 @@
 //! `plot_data` taken in: Warren's, or that of an AFL++ whose header names the columns. Pure.
 
+use crate::text::{clip, one_line};
 use std::collections::BTreeMap;
 
 /// The columns that are drawn.
@@ -63,7 +64,7 @@ impl Series {
                         format!(
                             "line {}: `{}` is no number (column {})",
                             i + 1,
-                            crate::text::clip(cell, 40),
+                            clip(&one_line(cell), 40),
                             names.get(at).unwrap_or(&"?")
                         )
                     })
@@ -141,6 +142,10 @@ mod tests {
             (
                 &format!("{PLOT_HEADER}3, 0, 0, x, 9, 8, 1%, 0, 0, 1, 0.3, 6, 7\n"),
                 "line 2: `x` is no number (column corpus_count)",
+            ),
+            (
+                &format!("{PLOT_HEADER}3, 0, 0, a\u{1b}[2J, 9, 8, 1%, 0, 0, 1, 0.3, 6, 7\n"),
+                "line 2: `a [2J` is no number",
             ),
             (&format!("{PLOT_HEADER}3, 0\n"), "line 2: ``"),
             (

@@ -329,8 +329,12 @@ fn code(text: &str) -> String {
     }
 }
 
-/// The same within a table, where a bar ends a cell even in code.
+/// The same within a table, where a bar ends a cell even in code. A backslash before one would take away the bar's own, and in code nothing
+/// helps against that: such a value is text.
 fn cell(text: &str) -> String {
+    if text.contains("\\|") {
+        return escaped(text);
+    }
     code(text).replace('|', "\\|")
 }
 
@@ -339,7 +343,7 @@ fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' => {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' => {
                 out.push('\\');
                 out.push(c);
             }
@@ -519,7 +523,18 @@ mod tests {
     #[test]
     fn nothing_is_markup_that_was_none() {
         assert_eq!(escaped("a_b <i> @x #1"), "a\\_b \\<i\\> @\u{200b}x \\#1");
+        assert_eq!(
+            escaped("&lt;i> &amp; &#64;x"),
+            "\\&lt;i\\> \\&amp; \\&\\#64;x"
+        );
         assert_eq!(code("a`b"), "``a`b``");
+        for (value, want) in [
+            ("a|b", "`a\\|b`"),
+            ("a\\b", "`a\\b`"),
+            ("a\\|b", "a\\\\\\|b"),
+        ] {
+            assert_eq!(cell(value), want, "{value}");
+        }
         assert_eq!(code("a\u{1b}\nb"), "`a  b`");
     }
 }

@@ -1,6 +1,7 @@
 //! A finding as text for a terminal. Pure.
 
 use super::read::Finding;
+use crate::text::one_line;
 use std::fmt::Write;
 
 /// Rows of the timeline shown; the middle of a longer one is left out.
@@ -11,10 +12,10 @@ const WIDTH: usize = 220;
 /// The report.
 #[must_use]
 pub fn text(f: &Finding) -> String {
-    let mut out = format!("{}\n", f.title());
+    let mut out = format!("{}\n", one_line(&f.title()));
     let mut row = |key: &str, value: &str| {
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "  {key:<16}{value}");
+        let _ = writeln!(out, "  {key:<16}{}", one_line(value));
     };
     match &f.sheet {
         Some(s) => {
@@ -85,7 +86,7 @@ fn section(out: &mut String, title: &str, body: &str) {
     if body.trim().is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n{title}");
+    let _ = writeln!(out, "\n{}", one_line(title));
     for line in body.lines() {
         let line = line
             .strip_prefix("    ")
@@ -101,13 +102,13 @@ fn commands(out: &mut String, title: &str, lines: &[String]) {
         let _ = writeln!(out, "\n{title}");
     }
     for line in lines {
-        let _ = writeln!(out, "  {}", crate::text::one_line(line));
+        let _ = writeln!(out, "  {}", one_line(line));
     }
 }
 
 /// Nothing of a target's reaches the terminal as a control character.
 fn clip(line: &str) -> String {
-    crate::text::clip(&crate::text::one_line(line), WIDTH)
+    crate::text::clip(&one_line(line), WIDTH)
 }
 
 /// The first and the last rows of a long timeline.
@@ -194,20 +195,23 @@ mod tests {
 
     #[test]
     fn no_control_characters_reach_the_terminal() {
-        let f = Finding {
-            evidence:
-                "finding 000003, signature x\n\nreplicas (safety) [x]\n    a\u{1b}[31mb\u{7}\n"
-                    .into(),
-            ..Finding::default()
-        };
-        let text = text(&f);
-        assert!(
-            text.starts_with("finding 000003: replicas (safety) [x]\n"),
-            "{text}"
-        );
-        assert!(
-            !text.chars().any(|c| c.is_control() && c != '\n'),
-            "{text:?}"
-        );
+        // In a failed check, in the title, in a row.
+        for evidence in [
+            "finding 000003, signature x\n\nreplicas (safety) [x]\n    a\u{1b}[31mb\u{7}\n",
+            "finding 000003, signature x\n\nreplicas\u{1b} (safety) [x]\n    a\n",
+            "finding 000003, signature x\nfaults: \u{1b}[31m\n\nreplicas (safety) [x]\n    a\n",
+        ] {
+            let f = Finding {
+                evidence: evidence.into(),
+                ..Finding::default()
+            };
+            let text = text(&f);
+            assert!(text.starts_with("finding 000003: replicas"), "{text}");
+            assert!(text.contains("(safety) [x]\n"), "{text}");
+            assert!(
+                !text.chars().any(|c| c.is_control() && c != '\n'),
+                "{text:?}"
+            );
+        }
     }
 }

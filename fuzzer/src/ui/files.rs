@@ -1,7 +1,7 @@
 //! What a page shows beside the snapshot, read from files: names in queue/, the evidence of a finding, tails of logs.
 //!
-//! Called by the screen's thread for the page in view only, at most twice a second, each read bounded. Writes nothing, and holds no
-//! file open: a slot that goes away must not wait for a reader.
+//! Called by the screen's thread for the page in view only, at most twice a second (queue/, which grows, once), each read bounded. Writes nothing,
+//! and holds no file open: a slot that goes away must not wait for a reader.
 
 use super::keys::{Page, View};
 use super::queue::{Row, tree};
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// How often files are read.
 const EVERY: Duration = Duration::from_millis(500);
+/// How often queue/ is read, while it has not all that is kept.
+const TREE: Duration = Duration::from_secs(1);
 /// Bytes read from the end of a log, and of the evidence from its beginning.
 const TAIL: u64 = 64 * 1024;
 /// Lines of a log kept for scrolling.
@@ -50,8 +52,8 @@ pub struct Files {
     /// By node: what the run going on has written; until it writes anything, what the run before it had.
     pub logs: BTreeMap<String, Log>,
     pub read: Option<(Page, Instant)>,
-    /// Kept runs when the tree was made.
-    pub corpus: Option<u64>,
+    /// When the tree was made.
+    pub tree: Option<Instant>,
 }
 
 impl Files {
@@ -71,8 +73,11 @@ impl Files {
             Page::Overview | Page::Help => {}
             Page::Findings => self.story = chosen(s, view).map(|f| story(&s.folder, f)),
             Page::Queue => {
-                if self.corpus != Some(s.corpus) || self.rows.is_empty() {
-                    self.corpus = Some(s.corpus);
+                // A kept run is counted before its file is written.
+                let missing = self.rows.is_empty() || (self.rows.len() as u64) < s.corpus;
+                let long_ago = |t| now.saturating_duration_since(t) >= TREE;
+                if missing && self.tree.is_none_or(long_ago) {
+                    self.tree = Some(now);
                     self.rows = tree(entries(&s.folder.join("queue")));
                 }
             }
@@ -228,18 +233,21 @@ mod tests {
         assert!(f.rows.is_empty());
         f.refresh(&s, page(Page::Queue), t);
         assert_eq!(f.rows.len(), 2);
+        // Kept, and its file not yet written.
+        let s3 = Snapshot {
+            corpus: 3,
+            ..s.clone()
+        };
+        f.refresh(&s3, page(Page::Queue), t + TREE);
+        assert_eq!(f.rows.len(), 2);
         std::fs::write(
             queue.join("id:000002,src:000001,time:9,execs:7,op:crash"),
             "",
         )
         .unwrap();
-        let s3 = Snapshot {
-            corpus: 3,
-            ..s.clone()
-        };
-        f.refresh(&s3, page(Page::Queue), t);
+        f.refresh(&s3, page(Page::Queue), t + TREE + EVERY);
         assert_eq!(f.rows.len(), 2, "not due");
-        f.refresh(&s3, page(Page::Queue), t + EVERY);
+        f.refresh(&s3, page(Page::Queue), t + 2 * TREE);
         assert_eq!(f.rows.len(), 3);
     }
 

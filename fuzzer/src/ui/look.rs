@@ -90,7 +90,40 @@ impl Palette {
 /// Draws a box; neighbours share their border lines.
 pub fn render(frame: &mut Frame<'_>, area: Rect, part: Part, p: Palette) {
     let inner = border(frame, area, &part.title, p);
-    frame.render_widget(Paragraph::new(part.lines), inner);
+    let width = usize::from(inner.width);
+    let lines: Vec<_> = part.lines.into_iter().map(|l| clipped(l, width)).collect();
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// A line with `~` at its end where it is longer than its box: half a number is another number. Blanks at the end are no loss.
+fn clipped(mut line: Line<'static>, width: usize) -> Line<'static> {
+    let text: String = line.iter().map(|s| s.content.as_ref()).collect();
+    if Span::raw(text.trim_end()).width() <= width {
+        return line;
+    }
+    let mut room = width;
+    let mut kept = Vec::new();
+    for span in line.spans.drain(..) {
+        if span.width() < room {
+            room -= span.width();
+            kept.push(span);
+            continue;
+        }
+        let mut text = String::new();
+        for c in span.content.chars() {
+            let wide = Span::raw(c.to_string()).width();
+            if wide >= room {
+                break;
+            }
+            room -= wide;
+            text.push(c);
+        }
+        text.push('~');
+        kept.push(Span::styled(text, span.style));
+        break;
+    }
+    line.spans = kept;
+    line
 }
 
 /// Draws a border and answers what is left inside.
@@ -121,4 +154,27 @@ pub fn styled(
         Span::styled(format!("{label:>width$} : "), p.label()),
         Span::styled(value.into(), style),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_ends_in_a_tilde() {
+        let table: [(&[&str], &str); 7] = [
+            (&["ab : ", "1234"], "ab : 1234"),
+            (&["ab : ", "12345"], "ab : 123~"),
+            (&["ab : ", "1234", " "], "ab : 1234 "),
+            (&["ab : ", "1234", " 5"], "ab : 123~"),
+            (&["ab : 12345", "67"], "ab : 123~"),
+            // Two columns each.
+            (&["ab : ", "\u{65e5}\u{672c}\u{8a9e}"], "ab : \u{65e5}~"),
+            (&[], ""),
+        ];
+        for (spans, want) in table {
+            let line = Line::from_iter(spans.iter().map(|s| Span::raw((*s).to_owned())));
+            assert_eq!(clipped(line, 9).to_string(), want, "{spans:?}");
+        }
+    }
 }

@@ -82,6 +82,11 @@ impl Ui {
                     restore_terminal();
                     print!("{}", printable(&said.text()));
                 };
+                let without = |e: io::Error| {
+                    eprintln!(
+                        "warren: no screen on this terminal: {e}; going on with a status line"
+                    );
+                };
                 match shown {
                     Ok(Shown::Ended) => return again(),
                     Ok(Shown::Gone) => {
@@ -91,9 +96,11 @@ impl Ui {
                     }
                     // A panic, here or of a checker that was caught: its message is on the terminal, the campaign goes on.
                     Ok(Shown::Lost) | Err(_) => again(),
-                    Ok(Shown::Never(e)) => eprintln!(
-                        "warren: no screen on this terminal: {e}; going on with a status line"
-                    ),
+                    Ok(Shown::Broken(e)) => {
+                        again();
+                        without(e);
+                    }
+                    Ok(Shown::Never(e)) => without(e),
                 }
             }
             run_status(&snapshot, &flag);
@@ -126,8 +133,10 @@ impl Drop for Ui {
 enum Shown {
     /// The campaign is over, or Warren is.
     Ended,
-    /// Writing to or reading from the terminal failed.
+    /// The terminal has gone away.
     Gone,
+    /// Drawing on or reading from a terminal that is there failed.
+    Broken(io::Error),
     /// The terminal was given back under our hands.
     Lost,
     Never(io::Error),
@@ -152,20 +161,38 @@ fn show(
         match screen.turn(&mut terminal, snapshot, interrupt) {
             Ok(true) => {}
             Ok(false) => return Shown::Lost,
-            Err(_) => {
-                restore_terminal();
-                return Shown::Gone;
-            }
+            Err(e) => match after(e, || terminal::keys_within(Duration::ZERO)) {
+                None => std::thread::sleep(FRAME),
+                Some(why) => {
+                    restore_terminal();
+                    return why;
+                }
+            },
         }
     }
     said.take(snapshot.drain_lines());
     Shown::Ended
 }
 
+/// What becomes of the screen after an error; none: the next frame may succeed, as on a terminal that another program left so that writing does
+/// not wait. The error of one that is gone may be any: `still` asks it.
+fn after(e: io::Error, still: impl FnOnce() -> io::Result<bool>) -> Option<Shown> {
+    if terminal::is_gone(&e) {
+        return Some(Shown::Gone);
+    }
+    match still() {
+        Err(gone) if terminal::is_gone(&gone) => Some(Shown::Gone),
+        _ if e.kind() == io::ErrorKind::WouldBlock => None,
+        _ => Some(Shown::Broken(e)),
+    }
+}
+
 /// What the screen's thread keeps between two frames.
 struct Screen {
     view: View,
     files: Files,
+    /// The chosen run of the queue: its row is another one when a run is kept above it.
+    chosen: Option<u64>,
     coloured: bool,
     /// An answer to a key, and the begin of the run that it is about: it is shown while this one goes on.
     note: Option<(&'static str, Option<Instant>)>,
@@ -178,6 +205,7 @@ impl Screen {
         Screen {
             view: View::default(),
             files: Files::default(),
+            chosen: None,
             coloured,
             note: None,
             news: None,
@@ -200,6 +228,15 @@ impl Screen {
         }
     }
 
+    /// What the page in view needs of files.
+    fn refresh(&mut self, s: &Snapshot, now: Instant) {
+        self.files.refresh(s, self.view, now);
+        let row = |id| queue::row_of(&self.files.rows, id);
+        if let Some(at) = self.chosen.and_then(row) {
+            self.view.row = Some(at);
+        }
+    }
+
     /// One frame, and the keys that come before the next one is due. `false`: the terminal was given back.
     fn turn(
         &mut self,
@@ -209,7 +246,7 @@ impl Screen {
     ) -> io::Result<bool> {
         let now = Instant::now();
         let mut s = snapshot.get();
-        self.files.refresh(&s, self.view, now);
+        self.refresh(&s, now);
         if s.message.is_empty() {
             s.message = self.message(&s, snapshot, interrupt);
         }
@@ -266,6 +303,8 @@ impl Screen {
         };
         let (view, act) = press(self.view, key, lengths);
         self.view = view;
+        let row = view.row.and_then(|at| self.files.rows.get(at));
+        self.chosen = row.map(|r| r.entry.id);
         if view.page == Page::Help {
             self.view.help = view.help.min(help::lines());
         }
@@ -321,8 +360,7 @@ fn run_status(snapshot: &SharedSnapshot, end: &AtomicBool) {
         if ending {
             break;
         }
-        if Instant::now() >= next {
-            next += Duration::from_secs(1);
+        if due(&mut next, Instant::now()) {
             let now: Snapshot = snapshot.get();
             if now.started.is_some() && !now.ended {
                 println!("{}", status_line(&now, Instant::now()));
@@ -330,4 +368,13 @@ fn run_status(snapshot: &SharedSnapshot, end: &AtomicBool) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Whether the next status line is due: a second after the last one was, however long printing that was held up.
+fn due(next: &mut Instant, now: Instant) -> bool {
+    let due = now >= *next;
+    if due {
+        *next = now + Duration::from_secs(1);
+    }
+    due
 }

@@ -61,10 +61,10 @@ fn process_timing(s: &Snapshot, run_ms: u64, p: Palette) -> Part {
     Part::new(
         "process timing",
         vec![
-            field(p, 17, "run time", run),
-            field(p, 17, "last new find", ago(run_ms, s.last_find_ms)),
-            field(p, 17, "last saved crash", ago(run_ms, s.last_crash_ms)),
-            field(p, 17, "last saved hang", ago(run_ms, s.last_hang_ms)),
+            field(p, 16, "run time", run),
+            field(p, 16, "last new find", ago(run_ms, s.last_find_ms)),
+            field(p, 16, "last saved crash", ago(run_ms, s.last_crash_ms)),
+            field(p, 16, "last saved hang", ago(run_ms, s.last_hang_ms)),
         ],
     )
 }

@@ -118,6 +118,12 @@ pub fn newest(rows: &[Row]) -> usize {
     newest.map_or(0, |(k, _)| k)
 }
 
+/// Where this run stands.
+#[must_use]
+pub fn row_of(rows: &[Row], id: u64) -> Option<usize> {
+    rows.iter().position(|r| r.entry.id == id)
+}
+
 /// The kinds stand last: there may be many, and a narrow terminal cuts them.
 fn text(row: &Row, now: bool) -> String {
     let e = &row.entry;

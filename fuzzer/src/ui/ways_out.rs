@@ -8,9 +8,13 @@ use super::samples::busy;
 use crate::cli::signals::Interrupt;
 use crate::fuzz::SharedSnapshot;
 use crate::terminal::{self, is_drawing};
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::{Read, Write};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -70,9 +74,13 @@ struct Terminal {
 
 impl Terminal {
     fn start(part: &str, no_color: Option<&str>) -> Self {
+        Self::sized(part, no_color, (80, 24))
+    }
+
+    fn sized(part: &str, no_color: Option<&str>, (columns, rows): (u16, u16)) -> Self {
         let here = std::env::current_exe().unwrap();
         let command = format!(
-            "stty cols 80 rows 24; echo was=$(stty -g).; '{}' --exact ui::ways_out::part --ignored --nocapture --test-threads=1; \
+            "stty cols {columns} rows {rows}; echo was=$(stty -g).; '{}' --exact ui::ways_out::part --ignored --nocapture --test-threads=1; \
              echo code=$?.; echo is=$(stty -g).",
             here.display()
         );
@@ -126,12 +134,18 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
+    fn pid(&self) -> i32 {
+        between(&self.text(), "pid=").parse().unwrap()
+    }
+
+    fn tty(&self) -> PathBuf {
+        std::fs::read_link(format!("/proc/{}/fd/0", self.pid())).unwrap()
+    }
+
     fn resize(&self, columns: u16, rows: u16) {
-        let pid = between(&self.text(), "pid=").to_owned();
-        let tty = std::fs::read_link(format!("/proc/{pid}/fd/0")).unwrap();
         let done = Command::new("stty")
             .arg("-F")
-            .arg(tty)
+            .arg(self.tty())
             .args(["cols", &columns.to_string(), "rows", &rows.to_string()])
             .status()
             .unwrap();
@@ -139,13 +153,30 @@ impl Terminal {
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = between(&self.text(), "pid=").parse().unwrap();
+        kill(Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    /// Nobody reads it any more, and it is full: who writes waits.
+    fn stall(&self) {
+        self.of_script(Signal::SIGSTOP);
+        let mut tty = OpenOptions::new()
+            .write(true)
+            .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
+            .open(self.tty())
+            .unwrap();
+        wait("a full terminal", || {
+            tty.write(&[b' '; 16_384])
+                .is_err_and(|e| e.kind() == ErrorKind::WouldBlock)
+        });
+    }
+
+    fn of_script(&self, signal: Signal) {
+        let pid = i32::try_from(self.script.id()).unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
     }
 
-    /// Waits for the end; the terminal must be as it was, and on its own screen. Gives the exit code and what stands on that screen
-    /// after Warren's was left.
-    fn ended(self) -> (i32, String) {
+    /// Waits for the end; the terminal must be as it was. Gives all that was written.
+    fn last_word(&self) -> String {
         wait("the shell's last word", || {
             self.text()
                 .rsplit_once("is=")
@@ -153,6 +184,12 @@ impl Terminal {
         });
         let all = self.text();
         assert_eq!(between(&all, "was="), between(&all, "\nis="), "{all:?}");
+        all
+    }
+
+    /// The same; and it must be on its own screen. Gives the exit code and what stands there after Warren's was left.
+    fn ended(self) -> (i32, String) {
+        let all = self.last_word();
         let last = |what: &str| all.rfind(what).unwrap_or_else(|| panic!("no {what:?}"));
         let left = last("\x1b[?1049l");
         assert!(left > last("\x1b[?1049h"), "the alternate screen is left");
@@ -214,6 +251,34 @@ fn a_second_ctrl_c_ends_at_once_with_130() {
     std::thread::sleep(TWICE);
     t.signal(Signal::SIGTERM);
     assert_eq!(t.ended().0, 130, "by signal");
+}
+
+/// Whoever has lost sight of it must be able to end it: the frame that is stuck does not hold up the end.
+#[test]
+fn a_terminal_that_nobody_reads_holds_up_no_second_signal() {
+    let t = Terminal::drawn("busy", None);
+    let warren = format!("/proc/{}", t.pid());
+    t.stall();
+    // A frame or two, of which one is stuck.
+    std::thread::sleep(TWICE);
+    t.signal(Signal::SIGTERM);
+    std::thread::sleep(TWICE);
+    t.signal(Signal::SIGTERM);
+    wait("the end", || !Path::new(&warren).exists());
+    t.of_script(Signal::SIGCONT);
+    assert_eq!(between(&t.last_word(), "code="), "130");
+}
+
+/// No screen can be seen there: lines can.
+#[test]
+fn a_terminal_without_a_size_has_a_status_line() {
+    let t = Terminal::sized("end", None, (0, 0));
+    wait("a status line", || t.text().contains("runs 120 seqs 100"));
+    t.signal(Signal::SIGINT);
+    let all = t.last_word();
+    assert!(all.contains("neither rows nor columns"), "{all:?}");
+    assert!(!all.contains("\x1b[?1049h"), "{all:?}");
+    assert_eq!(between(&all, "code="), "0");
 }
 
 /// The message stands where it can be read, whoever panicked.

@@ -3,8 +3,10 @@
 use crate::campaign::folder::shell_line;
 use crate::campaign::state::LOCK;
 use crate::campaign::{ALONE, FindingLine};
+use crate::text::{clip, one_line};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 use warren_model::FailureKind;
 
 /// Seconds without new figures after which a living instance is called silent. They are written after each run.
@@ -59,7 +61,7 @@ impl Stats {
                 format!(
                     "line {}: `{}` is no `key : value`",
                     i + 1,
-                    crate::text::clip(line, 60)
+                    clip(&one_line(line), 60)
                 )
             })?;
             keys.insert(key.trim().to_owned(), value.trim().to_owned());
@@ -178,8 +180,9 @@ fn life(proc: &Path, folder: &Path, stats: Option<&Result<Stats, String>>, now: 
         Some(Ok(s)) => s,
     };
     let pid = s.number("fuzzer_pid");
-    // A campaign gone on with has figures of the process before, until its own first run ends.
-    if let Some(new) = at_work.filter(|new| *new != pid) {
+    // A campaign gone on with has figures of the process before, until its own first run ends. In a container both have one number.
+    let before = |new: &u64| *new != pid || locked_s(folder) > s.number("last_update");
+    if let Some(new) = at_work.filter(before) {
         return Life::Resuming(new);
     }
     let lives = at_work.is_some() || lives(proc, pid, s.text("command_line"), &named(folder));
@@ -199,6 +202,13 @@ fn at_work(proc: &Path, folder: &Path) -> Option<u64> {
     let pid = read(LOCK)?.trim().parse().ok()?;
     let command_line = read("cmdline").unwrap_or_default();
     lives(proc, pid, command_line.trim(), &named(folder)).then_some(pid)
+}
+
+/// When a process took the folder's lock last, seconds since 1970; 0 where none did.
+fn locked_s(folder: &Path) -> u64 {
+    let taken = std::fs::metadata(folder.join(LOCK)).and_then(|m| m.modified());
+    let since = taken.ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |d| d.as_secs())
 }
 
 /// Name of the instance that a folder is of.
@@ -246,6 +256,7 @@ fn lives(proc: &Path, pid: u64, command_line: &str, instance: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn stats_of_ours_afls_and_nobodys() {
@@ -274,6 +285,7 @@ mod tests {
         ] {
             let e = Stats::parse(bad).unwrap_err();
             assert!(e.contains(part), "{e}");
+            assert!(!e.contains(char::is_control), "{e:?}");
         }
     }
 
@@ -291,7 +303,7 @@ mod tests {
             Some(Stats::parse(&text))
         };
         let table = [
-            // The lock's pid, the figures, now.
+            // The lock's pid (taken at 90 s), the figures, now.
             ("", stats(7, 100, "no"), 100 + SILENT_S, Life::Alive),
             ("", stats(7, 100, "no"), 200, Life::Silent(100)),
             // A clock set back is no age.
@@ -307,10 +319,29 @@ mod tests {
             ("", None, 100, Life::NotBegun),
             ("", Some(Err("broken".into())), 100, Life::Dead),
         ];
-        for (lock, stats, now, want) in table {
+        let take = |lock: &str, at_s: u64| {
             std::fs::write(folder.join(LOCK), lock).unwrap();
+            let file = std::fs::File::options()
+                .write(true)
+                .open(folder.join(LOCK))
+                .unwrap();
+            let at = UNIX_EPOCH + Duration::from_secs(at_s);
+            file.set_modified(at).unwrap();
+        };
+        for (lock, stats, now, want) in table {
+            take(lock, 90);
             let got = life(&proc, &folder, stats.as_ref(), now);
             assert_eq!(got, want, "{lock:?} {stats:?}");
+        }
+        // By a process of the same number, as the first of each container has: only the time of the lock tells.
+        take("7\n", 200_000);
+        for (updated, want) in [
+            (100, Life::Resuming(7)),
+            (200_000, Life::Alive),
+            (200_040, Life::Alive),
+        ] {
+            let got = life(&proc, &folder, stats(7, updated, "no").as_ref(), 200_050);
+            assert_eq!(got, want, "{updated}");
         }
     }
 

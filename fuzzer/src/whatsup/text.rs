@@ -2,6 +2,7 @@
 
 use super::instance::{Instance, Life, Stats};
 use crate::campaign::FindingLine;
+use crate::text::one_line;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -60,7 +61,9 @@ fn individual(i: &Instance, now: u64) -> String {
             };
             return format!(">>> {} <<<\n\n  {how}\n", i.name);
         }
-        Some(Err(e)) => return format!(">>> {} <<<\n\n  cannot be read: {e}\n", i.name),
+        Some(Err(e)) => {
+            return format!(">>> {} <<<\n\n  cannot be read: {}\n", i.name, one_line(e));
+        }
         Some(Ok(s)) => s,
     };
     let pid = match i.life {
@@ -71,12 +74,12 @@ fn individual(i: &Instance, now: u64) -> String {
         ">>> {}{} ({}, {}) pid {pid} <<<\n\n",
         i.name,
         if i.main { " [main]" } else { "" },
-        stats.text("afl_banner"),
+        one_line(stats.text("afl_banner")),
         duration(stats.number("run_time")),
     );
     let mut row = |key: &str, value: String| {
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "  {key:<16}: {value}");
+        let _ = writeln!(out, "  {key:<16}: {}", one_line(&value));
     };
     row(
         "state",
@@ -323,8 +326,8 @@ mod tests {
     #[test]
     fn sums_and_states() {
         let stats = "start_time : 900\nlast_update : 990\nfuzzer_pid : 7\nexecs_done : 25\nlearning_runs : 5\nrun_time : 72\n\
-                     sequences_tested : 18\nlast_find : 980\nbitmap_cvg : 1.25%\nfinding_000000 : aa safety replicas 2/3\nfinding_000001 : bb liveness serve 0/0\nknown_000001 : SIM-1: text\nsaved_crashes : 2\n\
-                     afl_banner : canary\n";
+                     sequences_tested : 18\nlast_find : 980\nbitmap_cvg : 1.25%\nfinding_000000 : aa safety replicas 2/3\nfinding_000001 : bb liveness serve 0/0\nknown_000001 : SIM-1: te\u{1b}xt\nsaved_crashes : 2\n\
+                     afl_banner : ca\u{7}nary\n";
         let all = [
             instance("a", Life::Alive, Some(stats)),
             instance("b", Life::Silent(90), Some(stats)),
@@ -337,14 +340,14 @@ mod tests {
         ];
         let long = text(&all, false, 1000);
         for part in [
-            ">>> a [main] (canary, 1 min, 12 sec) pid 7 <<<",
+            ">>> a [main] (ca nary, 1 min, 12 sec) pid 7 <<<",
             "state           : alive\n",
             "silent for 1 min, 30 sec",
             "dead or on another machine; last word 10 sec ago",
             ">>> d <<<\n\n  no figures: it ended before",
             ">>> f <<<\n\n  alive, pid 8: it is learning",
             "state           : ended (runs) 10 sec ago\n",
-            ">>> h (canary, 1 min, 12 sec) pid 9 <<<",
+            ">>> h (ca nary, 1 min, 12 sec) pid 9 <<<",
             "state           : resuming, pid 9: the figures are of the process before it\n",
             "cannot be read: line 1",
             "speed           : 1000 runs an hour",
@@ -352,10 +355,11 @@ mod tests {
             "last hang       : none seen yet",
             "findings        : 2, 1 of them known; saved",
             "000000 aa safety replicas 2/3\n",
-            "000001 bb liveness serve 0/0, known: SIM-1: text\n",
+            "000001 bb liveness serve 0/0, known: SIM-1: te xt\n",
         ] {
             assert!(long.contains(part), "no `{part}` in\n{long}");
         }
+        assert!(!long.contains(|c: char| c.is_control() && c != '\n'));
         let short = text(&all, true, 1000);
         assert!(long.ends_with(&short) && short.starts_with("Summary\n"));
         for part in [

@@ -2,6 +2,7 @@
 //!
 //! The executor notes how far each log had got when a fault was done, so that logs without times are cut as well as others.
 
+use crate::text::{clip, one_line};
 use std::fmt::Write;
 use warren_feedback::logs::lines;
 use warren_model::{LogMark, LogMoment, NodeName, RunProduct};
@@ -83,7 +84,8 @@ fn section(
     };
     for (line, (_, text)) in lines.iter().enumerate().take(to).skip(from) {
         put_marks(out, line);
-        let text = crate::text::clip(text, WIDTH);
+        // The file is there to be looked at on a terminal.
+        let text = clip(&one_line(text), WIDTH);
         let _ = writeln!(out, "{:>6} {text}", line + 1);
     }
     put_marks(out, to);
@@ -151,6 +153,12 @@ mod tests {
         // In the middle of a line; at the end; an offset past the end; an empty log; no marks.
         let cut = around(&product("one\ntwo\n", &[(LogMoment::Fault(0), 6)]));
         assert!(cut.contains("2 two\n>>>>   fault 1: done\n"), "{cut}");
+        let coloured = around(&product("\u{1b}[31mone\r\n", &[(LogMoment::Fault(0), 0)]));
+        assert!(coloured.contains("     1  [31mone"), "{coloured}");
+        assert!(
+            !coloured.contains(|c: char| c.is_control() && c != '\n'),
+            "{coloured:?}"
+        );
         let end = around(&product("one\n", &[(LogMoment::Fault(0), 99)]));
         assert!(end.ends_with("1 one\n>>>>   fault 1: done\n"), "{end}");
         let none = around(&product("", &[(LogMoment::Fault(1), 0)]));

@@ -19,7 +19,7 @@ pub use timeline::rows_of;
 
 use super::folder::{io, write_whole};
 use crate::campaign::FuzzError;
-use crate::text::fault_text;
+use crate::text::{fault_text, printable};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -104,9 +104,11 @@ pub fn write_finding(
         let general = generalise(matched, &record.injected, &record.exits, &product.trace);
         put("patterns.toml", &patterns::text(&general, &about))?;
     }
-    put("timeline.txt", &timeline::timeline(product, judgement))?;
+    // What people look at on a terminal; logs/ has what the nodes wrote as it is.
+    let told = |name: &str, content: &str| put(name, &printable(content));
+    told("timeline.txt", &timeline::timeline(product, judgement))?;
     put("around-faults.txt", &around::around(product))?;
-    put("evidence.txt", &evidence(text, product, judgement))?;
+    told("evidence.txt", &evidence(text, product, judgement))?;
     put("versions.txt", &versions(text))?;
     put("history.jsonl", &lines(&product.history))?;
     put("observations.jsonl", &lines(&product.observations))?;
@@ -299,7 +301,7 @@ mod tests {
         };
         let child = s.child(&d, 40, ChildFault::Crash).unwrap();
         let mut product = sim.run(&child);
-        product.logs.insert("n1".into(), "a log line\n".into());
+        product.logs.insert("n1".into(), "a\tlog line\n".into());
         product.unparked = 2;
         product
             .collected
@@ -311,7 +313,7 @@ mod tests {
                 stage: warren_model::Stage::Healed,
                 role: Some("leader".into()),
                 node: Some("n1".into()),
-                evidence: vec!["x=1 on n1, x=2 on n2".into()],
+                evidence: vec!["x=1 on n1, \u{1b}[31mx=2 on n2".into()],
                 normalised: "x".into(),
                 signature: "1f2e3d4c".into(),
             }],
@@ -395,7 +397,11 @@ mod tests {
         ] {
             assert!(e.contains(part), "{part} not in {e}");
         }
-        assert_eq!(read("logs/n1.log"), "a log line\n");
+        for told in [&e, &t] {
+            assert!(told.contains("x=1 on n1,  [31mx=2 on n2\n"), "{told}");
+            assert!(!told.contains(|c: char| c.is_control() && c != '\n'));
+        }
+        assert_eq!(read("logs/n1.log"), "a\tlog line\n");
         assert_eq!(read("collected/n1/data/epoch"), "7");
         let record: warren_model::RunRecord = serde_json::from_str(&read("record.json")).unwrap();
         assert_eq!(record, product.record);

@@ -1,7 +1,11 @@
-//! What the screen tells of the moment: answers to keys, what the campaign says, known bugs, nodes in trouble.
+//! What the screen tells of the moment: answers to keys, what the campaign says, known bugs, nodes in trouble; and what it does when the terminal
+//! does not go along.
 
 use super::*;
-use crate::ui::Screen;
+use crate::terminal;
+use crate::ui::{Screen, Shown, after, due};
+use nix::errno::Errno;
+use std::io;
 
 /// An answer to a key is seen wherever the key was pressed, or it is pressed again; what the campaign says is on page 1, for a while.
 #[test]
@@ -115,4 +119,103 @@ fn what_came_from_other_instances_has_room_in_its_box() {
     anywhere(&overview((80, 24), &s, t), &["imported : -"]);
     (s.imported, s.others) = (123, 15);
     anywhere(&overview((80, 24), &s, t), &["imported : 123 from 15"]);
+    // Half a number would be another number.
+    (s.imported, s.others) = (1234, 12);
+    anywhere(&overview((80, 24), &s, t), &["imported : 1234 from ~"]);
+}
+
+#[test]
+fn the_times_of_a_day_of_fuzzing_have_room_in_their_box() {
+    let t = Instant::now();
+    let mut s = busy(t);
+    s.run_time_ms = 1000 * (23 * 3600 + 59 * 60 + 58);
+    let shown = overview((80, 24), &s, t);
+    anywhere(&shown, &["run time : 0 days, 23 hrs, 59 min, 58 sec"]);
+}
+
+/// Rows come in above the chosen one; the run that was chosen stays so.
+#[test]
+fn the_chosen_run_of_the_queue_stays_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let queue = dir.path().join("queue");
+    std::fs::create_dir(&queue).unwrap();
+    let keep = |name: &str| std::fs::write(queue.join(name), "").unwrap();
+    for name in [
+        "id:000000,time:0,execs:5,orig:fault-free,op:none",
+        "id:000001,src:000000,time:7,execs:6,op:crash",
+        "id:000002,src:000000,time:8,execs:7,op:crash",
+    ] {
+        keep(name);
+    }
+    let t = Instant::now();
+    let mut s = busy(t);
+    (s.folder, s.corpus) = (dir.path().to_owned(), 3);
+    let (shared, interrupt) = (SharedSnapshot::default(), Interrupt::default());
+    let mut screen = Screen::new(false);
+    screen.view.page = Page::Queue;
+    screen.refresh(&s, t);
+    let chosen = |screen: &Screen| screen.view.row.map(|at| screen.files.rows[at].entry.id);
+    let press = |screen: &mut Screen, key: KeyCode| {
+        screen.key(key.into(), &s, (80, 24).into(), &shared, &interrupt);
+    };
+    press(&mut screen, KeyCode::Home);
+    press(&mut screen, KeyCode::PageDown);
+    assert_eq!(chosen(&screen), Some(2));
+    keep("id:000003,src:000001,time:9,execs:8,op:crash");
+    press(&mut screen, KeyCode::End);
+    assert_eq!(chosen(&screen), None, "the newest, whatever comes");
+    press(&mut screen, KeyCode::PageDown);
+    assert_eq!(chosen(&screen), Some(2));
+    let s = Snapshot { corpus: 4, ..s };
+    screen.refresh(&s, t + Duration::from_secs(1));
+    assert_eq!((screen.files.rows.len(), chosen(&screen)), (4, Some(2)));
+}
+
+/// Only a terminal that has gone ends the campaign.
+#[test]
+fn what_an_error_of_the_terminal_means() {
+    let gone: fn() -> io::Result<bool> = || Err(io::ErrorKind::BrokenPipe.into());
+    let there: fn() -> io::Result<bool> = || Ok(false);
+    let table = [
+        (Errno::EIO, there, "gone"),
+        (Errno::EBADF, there, "gone"),
+        // What asks for the size of one that is gone may end with any error.
+        (Errno::ENOENT, gone, "gone"),
+        (Errno::EAGAIN, gone, "gone"),
+        (Errno::EAGAIN, there, "again"),
+        (Errno::ENOENT, there, "broken"),
+    ];
+    for (code, still, want) in table {
+        let is = match after(code.into(), still) {
+            None => "again",
+            Some(Shown::Gone) => "gone",
+            Some(Shown::Broken(e)) => {
+                assert!(!terminal::is_gone(&e));
+                "broken"
+            }
+            Some(_) => "another",
+        };
+        assert_eq!(is, want, "{code}");
+    }
+}
+
+/// What a stalled terminal held up comes once, not once for each second.
+#[test]
+fn a_status_line_comes_a_second_after_the_one_before() {
+    let t = Instant::now();
+    let ms = |ms| t + Duration::from_millis(ms);
+    let mut next = ms(1_000);
+    let table = [
+        (900, false),
+        (1_020, true),
+        (1_070, false),
+        (2_000, false),
+        (2_020, true),
+        (60_000, true),
+        (60_050, false),
+        (61_000, true),
+    ];
+    for (at, want) in table {
+        assert_eq!(due(&mut next, ms(at)), want, "{at}");
+    }
 }
