@@ -1,6 +1,6 @@
 //! What a comparison's curves go over, and in which of them a bug's time is counted. Called by all that shows figures. Pure.
 
-use super::table::Head;
+use super::table::{Head, Row};
 
 /// How a budget of CPU time is told in a table's head, after the number.
 pub const CPU_SECONDS: &str = " CPU seconds";
@@ -23,6 +23,16 @@ impl Axis {
         match budget.ends_with(CPU_SECONDS) {
             true => Axis::CpuSeconds,
             false => Axis::Tests,
+        }
+    }
+
+    /// How long a campaign was.
+    #[must_use]
+    pub fn length(self, row: &Row) -> f64 {
+        match self {
+            Axis::Tests => row.tests as f64,
+            Axis::Seconds => row.seconds,
+            Axis::CpuSeconds => row.cpu_seconds,
         }
     }
 

@@ -32,7 +32,7 @@ use warren_model::ids::fnv1a;
 pub(super) const CAMPAIGNS: &str = "campaigns";
 /// Between two looks at the child.
 const LOOK: Duration = Duration::from_millis(100);
-/// Between two readings of what it has found.
+/// Between two readings of what it has found, which read all of its runs: longer where that takes long.
 const READ: Duration = Duration::from_secs(2);
 /// Between two lines about it.
 const TELL: Duration = Duration::from_secs(60);
@@ -209,18 +209,21 @@ impl Campaign {
             .map_err(|e| CliError::setup(format!("starting {}: {e}", program.display())))?;
         let mut asked = false;
         let mut told = Instant::now();
-        let mut looked = Instant::now();
+        let (mut looked, mut pause) = (Instant::now(), READ);
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) => {}
                 Err(e) => return Err(CliError::setup(format!("waiting for {}: {e}", self.name))),
             }
-            let read = looked.elapsed() >= READ;
-            if read {
+            let mut shown = false;
+            if !asked && looked.elapsed() >= pause {
+                let began = Instant::now();
+                shown = enough();
                 looked = Instant::now();
+                pause = pause_after(looked - began);
             }
-            if !asked && (interrupt.asked() || read && enough()) {
+            if !asked && (interrupt.asked() || shown) {
                 asked = true;
                 // It may just have ended: then there is nobody to tell.
                 let _ = kill(
@@ -359,6 +362,11 @@ impl Program {
     }
 }
 
+/// After a reading that took so long: all of them together take a hundredth of a core, more only where one takes longer than 0.6 s.
+fn pause_after(took: Duration) -> Duration {
+    (took * 100).clamp(READ, TELL)
+}
+
 /// The last lines of a log since a place.
 fn tail(path: &Path, since: u64) -> String {
     let mut text = Vec::new();
@@ -402,6 +410,14 @@ mod tests {
         );
         let words = std::iter::once("warren").chain(c.words.iter().map(String::as_str));
         assert!(Cli::try_parse_from(words).is_ok());
+    }
+
+    #[test]
+    fn what_takes_long_to_read_is_read_less_often() {
+        for (took, pause) in [(0, 2000), (20, 2000), (50, 5000), (9000, 60_000)] {
+            let ms = Duration::from_millis;
+            assert_eq!(pause_after(ms(took)), ms(pause), "{took}");
+        }
     }
 
     #[test]

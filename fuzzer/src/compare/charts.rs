@@ -3,7 +3,7 @@
 
 use super::outcome::{Axis, BugArm, Outcome, curve, slots, states};
 use super::stats::curve::{Curve, median_curve};
-use super::table::{Point, Row};
+use super::table::{EXHAUSTED, Point, Row};
 use crate::plot::chart::{Across, Chart, Line};
 
 /// Places of a median curve at most.
@@ -57,12 +57,22 @@ pub(super) fn charts(rows: &[Row], o: &Outcome) -> Vec<Chart> {
             charts.extend(STATES.map(novelty));
         }
     }
+    let longest = rows.iter().map(|r| o.over.length(r)).fold(0.0, f64::max);
+    // As long as any of its campaigns; of one that had nothing left to try more is known than it ran.
+    let watched = |label: &str| {
+        let of_arm = rows.iter().filter(|r| r.arm == label);
+        let length = |r: &Row| match r.ended == EXHAUSTED {
+            true => longest,
+            false => o.over.length(r),
+        };
+        of_arm.map(length).fold(0.0, f64::max)
+    };
     for (i, bug) in o.bugs.iter().take(DRAWN).enumerate() {
         let line = |arm: &BugArm| {
             let mut points = vec![(0.0, 0.0)];
             points.extend(arm.steps.iter().map(|s| (s.time, 1.0 - s.without)));
             let (last, share) = points.last().copied().unwrap_or_default();
-            points.push((o.ends.along(o.over).max(last), share));
+            points.push((watched(&arm.label).max(last), share));
             Line {
                 name: format!("{} ({} of {})", arm.label, arm.found, arm.campaigns),
                 points,
@@ -98,4 +108,40 @@ pub(super) fn all_files() -> impl Iterator<Item = String> {
     let curves = curves.map(|(file, _)| file.to_owned());
     let bugs = (1..=DRAWN).map(bug_file);
     curves.chain(bugs).map(|file| file + ".svg")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bugs::Bugs;
+    use super::super::outcome::tests::campaign;
+    use super::super::table::FOUND;
+    use super::*;
+
+    /// Two of `a` end with the bug, at tests 3 and 5; those of `b` and `c` never show it.
+    #[test]
+    fn an_arm_is_drawn_for_as_long_as_its_own_campaigns_were_watched() {
+        let ended = |arm: &str, repeat, tests, ended: &str| {
+            let bug = (ended == FOUND).then_some(tests);
+            let mut row = campaign(arm, repeat, 200, bug);
+            (row.tests, row.ended) = (tests, ended.into());
+            row
+        };
+        let rows = [
+            ended("a", 1, 3, FOUND),
+            ended("a", 2, 5, FOUND),
+            ended("b", 1, 10, "runs"),
+            ended("b", 2, 7, "runs"),
+            ended("c", 1, 2, EXHAUSTED),
+            ended("c", 2, 7, "runs"),
+        ];
+        let ends = |rows: &[Row]| -> Vec<(f64, f64)> {
+            let o = Outcome::of(rows, &Bugs::default(), "a", Axis::Tests);
+            let all = charts(rows, &o);
+            let bug = all.iter().find(|c| c.file == "bug-1").unwrap();
+            let last = |l: &Line| *l.points.last().unwrap();
+            bug.lines.iter().map(last).collect()
+        };
+        assert_eq!(ends(&rows), [(5.0, 1.0), (10.0, 0.0), (10.0, 0.0)]);
+        assert_eq!(ends(&rows[..2]), [(5.0, 1.0)]);
+    }
 }

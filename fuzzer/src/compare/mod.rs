@@ -68,7 +68,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     let path = folder.join(TABLE);
     if args.report {
         let table = stored(&folder, &path, &target.name)?;
-        return tell(args, &folder, &table, &bugs);
+        return tell(args, &folder, &table, &bugs, &[]);
     }
     let arms = arms::arms(&args.strategies, &args.ablate).map_err(CliError::usage)?;
     let mut options = setup_flags(&args.setup);
@@ -138,7 +138,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     if interrupt.asked() {
         eprintln!("warren: ended as asked; the same command goes on");
     }
-    tell(args, &folder, &table, &bugs)
+    tell(args, &folder, &table, &bugs, &arms)
 }
 
 /// The table that stands in the folder, of this target.
@@ -369,14 +369,24 @@ fn missing<'a>(table: &Table, arms: &'a [Arm], repeats: u64) -> Vec<(&'a Arm, u6
         .collect()
 }
 
-/// Shows what the table comes to, and writes the files.
-fn tell(args: &CompareArgs, folder: &Path, table: &Table, bugs: &Bugs) -> Result<Exit, CliError> {
-    let labels = table.rows.iter().map(|r| r.arm.as_str());
+/// Shows what the table comes to, and writes the files. `arms`: those that were to be run; some may have no campaign yet.
+fn tell(
+    args: &CompareArgs,
+    folder: &Path,
+    table: &Table,
+    bugs: &Bugs,
+    arms: &[Arm],
+) -> Result<Exit, CliError> {
+    let stand = table.rows.iter().map(|r| r.arm.as_str());
+    let asked = arms.iter().map(|a| a.label.as_str());
     let against = if table.rows.is_empty() {
         ""
     } else {
-        against(args, labels)?
+        against(args, stand.clone().chain(asked))?
     };
+    if !against.is_empty() && !stand.clone().any(|l| l == against) {
+        eprintln!("warren: {against} has no campaign yet, so nothing is held against it");
+    }
     let report = Report::of(table, bugs, against);
     let command = std::fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
     let dir = folder.join("report");
@@ -484,6 +494,8 @@ fn read_bugs(args: &CompareArgs, target: &Target) -> Result<Bugs, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::args::{Cli, Command as Verb};
+    use clap::Parser;
     use table::Row;
 
     fn arm(label: &str) -> Arm {
@@ -519,6 +531,28 @@ mod tests {
         assert_eq!(order(&table, 2), ["b1", "c2", "a2"]);
         assert_eq!(order(&table, 1), ["b1"]);
         assert!(missing(&table, &[], 3).is_empty());
+    }
+
+    /// Ended by Ctrl-C before the arm that was asked for had its first campaign.
+    #[test]
+    fn what_stands_is_told_before_there_is_anything_to_hold_it_against() {
+        let words = "warren compare x --strategies a,b --runs 10 --against b";
+        let Verb::Compare(args) = Cli::parse_from(words.split(' ')).command else {
+            panic!("another verb");
+        };
+        let table = Table {
+            head: Head::new(Identity::default()),
+            rows: vec![outcome::tests::campaign("a", 1, 200, Some(2))],
+            whole: 0,
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let told = |arms: &[Arm]| tell(&args, dir.path(), &table, &Bugs::default(), arms);
+        let refused = told(&[arm("a")]).unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        assert_eq!(told(&[arm("a"), arm("b")]).unwrap(), Exit::End);
+        let report = std::fs::read_to_string(dir.path().join("report/report.txt")).unwrap();
+        assert!(report.contains("1 of 1"), "{report}");
+        assert!(!report.contains("Against b"), "{report}");
     }
 
     #[test]

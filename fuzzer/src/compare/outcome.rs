@@ -124,7 +124,7 @@ pub struct Pair {
     /// The probability that the arm's campaign has the larger value.
     pub a12: f64,
     pub interval: Option<(f64, f64)>,
-    /// Of Mann and Whitney, plain and after Holm over the arms; none: too few campaigns.
+    /// Of Mann and Whitney, plain and after Holm over all arms, those with too few campaigns among them; none: it has too few.
     pub p: Option<(f64, f64)>,
 }
 
@@ -147,7 +147,8 @@ pub struct BugArm {
     pub median_cpu_seconds: Option<f64>,
     /// Over what the outcome counts in.
     pub steps: Vec<Step>,
-    /// Log-rank against the other arm: chi-squared, p, p after Holm over the arms. None, too, where a campaign of either arm ended with another
+    /// Log-rank against the other arm: chi-squared, p, p after Holm over the arms. None where neither arm found it: that can give no p but 1, so it
+    /// is in no family. None, too, where a campaign of either arm ended with another
     /// bug: what was searched well ends early, and for how long this bug was looked for is then no accident.
     pub log_rank: Option<(f64, f64, f64)>,
 }
@@ -276,7 +277,8 @@ fn pairs(
     };
     let mut pairs = Vec::new();
     let mut tested: Vec<(usize, f64)> = Vec::new();
-    for label in labels.iter().filter(|l| **l != against) {
+    let others = labels.iter().filter(|l| **l != against);
+    for label in others.clone() {
         let Some((ours, a12)) = of_arm(label).and_then(|o| Some((o.clone(), a12(&o, &theirs)?)))
         else {
             continue;
@@ -295,8 +297,10 @@ fn pairs(
             p: None,
         });
     }
-    let corrected = holm(&tested.iter().map(|(_, p)| *p).collect::<Vec<_>>());
-    for ((at, p), holm) in tested.into_iter().zip(corrected) {
+    // While a series runs, its arms get enough campaigns one after the other: the first is one of all that will be asked, not the only one.
+    let mut family: Vec<f64> = tested.iter().map(|(_, p)| *p).collect();
+    family.resize(others.count(), 1.0);
+    for ((at, p), holm) in tested.into_iter().zip(holm(&family)) {
         pairs[at].p = Some((p, holm));
     }
     pairs
@@ -305,16 +309,15 @@ fn pairs(
 /// How long each campaign of an arm was watched for a bug. One that had nothing left to try would never show it, however long it went on.
 fn watched(rows: &[&Row], bugs: &Bugs, name: &str, over: Axis) -> Vec<Watched> {
     let of = |row: &&Row| {
-        let first = bugs.first(row, name);
-        let (end, at) = match over {
-            Axis::Tests => (row.tests as f64, first.map(|f| f.tests)),
-            Axis::Seconds => (row.seconds, first.map(|f| f.seconds)),
-            Axis::CpuSeconds => (row.cpu_seconds, first.map(|f| f.cpu_seconds)),
-        };
+        let at = bugs.first(row, name).map(|f| match over {
+            Axis::Tests => f.tests,
+            Axis::Seconds => f.seconds,
+            Axis::CpuSeconds => f.cpu_seconds,
+        });
         let end = if row.ended == EXHAUSTED {
             f64::INFINITY
         } else {
-            end
+            over.length(row)
         };
         Watched {
             time: at.unwrap_or(end),
@@ -447,8 +450,8 @@ pub(super) mod tests {
             .unwrap();
         // b against a: only 170 beats 160.
         close(end.a12, 1.0 / 9.0, 1e-12);
-        assert!(end.interval.is_some());
-        assert_eq!(end.p, None, "three campaigns are too few");
+        let told = (end.interval, end.p);
+        assert_eq!(told, (None, None), "three campaigns are too few");
         assert!(o.pairs.iter().all(|p| !p.measure.contains("states")));
         let bug = &o.bugs[0];
         assert_eq!(bug.name, "replicas healed aaaaaaaa");
@@ -475,18 +478,21 @@ pub(super) mod tests {
             rows.push(campaign("c", r, 200 + r, None));
         }
         let o = Outcome::of(&rows, &Bugs::default(), "a", Axis::Tests);
-        let p = |arm: &str| {
-            let pair = o
-                .pairs
-                .iter()
-                .find(|p| p.arm == arm && p.measure == "slots at the end");
-            pair.unwrap().p.unwrap()
+        let pair = |o: &Outcome, arm: &str| {
+            let mut pairs = o.pairs.iter();
+            let found = pairs.find(|p| p.arm == arm && p.measure == "slots at the end");
+            found.unwrap().clone()
         };
+        let b = pair(&o, "b");
+        assert_eq!(b.interval, Some((0.0, 0.0)));
         // Apart in all pairs: 2 of 12870 orders; twice that after Holm over two arms.
-        close(p("b").0, 2.0 / 12_870.0, 1e-9);
-        close(p("b").1, 4.0 / 12_870.0, 1e-9);
-        close(p("c").0, 1.0, 1e-9);
+        close(b.p.unwrap().0, 2.0 / 12_870.0, 1e-9);
+        close(b.p.unwrap().1, 4.0 / 12_870.0, 1e-9);
+        close(pair(&o, "c").p.unwrap().0, 1.0, 1e-9);
         assert!(o.bugs.is_empty());
+        // Before the last campaign of c there is no p of it, and it is one of the two already.
+        let o = Outcome::of(&rows[..23], &Bugs::default(), "a", Axis::Tests);
+        assert_eq!((pair(&o, "b").p, pair(&o, "c").p), (b.p, None));
     }
 
     /// One ends with the bug at its third test, one is watched for all ten: the bug's times are told, and no coverage.

@@ -8,6 +8,7 @@ use super::charts::charts;
 use super::csv::{bugs_found, campaigns, curves, pairs_csv, standing, survival};
 use super::grid::Grid;
 use super::outcome::{Axis, BugArm, ENOUGH, MEASURES, Measure, Outcome, Pair, Spread};
+use super::stats::rank::LEAST;
 use super::table::{BUILDS, FOUND, Row, Table};
 use crate::plot::chart::svg;
 use std::collections::BTreeSet;
@@ -271,7 +272,7 @@ fn pairs(o: &Outcome, asked: fn(&Measure) -> bool) -> Section {
         title: format!("Against {}", o.against),
         grid,
         note: format!(
-            "A12: how probably a campaign of the arm has the larger value (0.5: no difference). Mann-Whitney is asked from {ENOUGH} campaigns of each arm."
+            "A12: how probably a campaign of the arm has the larger value (0.5: no difference). An interval is told from {LEAST} campaigns of each arm, Mann-Whitney is asked from {ENOUGH}."
         ),
     }
 }
@@ -366,7 +367,7 @@ mod tests {
             "slots at the end",
             "210 (200..220)",
             "n too small",
-            "replicas healed aaaaaaaa  a    2 of 2  2",
+            "replicas healed aaaaaaaa  a    2 of 2  3",
             "1 of 2",
             "log-rank of tests against a.",
         ] {

@@ -129,9 +129,16 @@ impl Table {
     ///
     /// # Errors
     /// The line that cannot be read, or another version with both numbers.
-    pub fn parse(text: &str) -> Result<Option<Table>, String> {
-        let whole = text.rfind('\n').map_or(0, |at| at + 1);
-        let mut lines = text[..whole].lines().enumerate();
+    pub fn parse(bytes: &[u8]) -> Result<Option<Table>, String> {
+        // Of the file's own bytes: what stands for others in a text has another length.
+        let newline = bytes.iter().rposition(|b| *b == b'\n');
+        let whole = newline.map_or(0, |at| at + 1);
+        let text = std::str::from_utf8(&bytes[..whole]).map_err(|e| {
+            let before = bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n');
+            let (line, byte) = (before.count() + 1, e.valid_up_to() + 1);
+            format!("line {line}: what begins at byte {byte} of the file is not UTF-8")
+        })?;
+        let mut lines = text.lines().enumerate();
         let Some((_, first)) = lines.next() else {
             return Ok(None);
         };
@@ -179,7 +186,7 @@ impl Table {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(io("reading", path)(e)),
         };
-        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|why| FuzzError::Format {
+        Self::parse(&bytes).map_err(|why| FuzzError::Format {
             path: path.to_owned(),
             why,
         })
@@ -289,6 +296,24 @@ mod tests {
         assert_eq!(Table::read(&path).unwrap().unwrap().rows.len(), 3);
     }
 
+    /// A block that a crash of the machine left in the file.
+    #[test]
+    fn other_bytes_are_told_in_a_whole_line_and_cut_off_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("table.jsonl");
+        let good = [line(&head("canary")), line(&row("a", 1))].concat();
+        std::fs::write(&path, [good.as_bytes(), b"\"b\xff\xff"].concat()).unwrap();
+        let table = Table::open(&path, head("canary")).unwrap();
+        assert_eq!((table.rows.len(), table.whole), (1, good.len() as u64));
+        assert_eq!(std::fs::read(&path).unwrap(), good.as_bytes());
+        let damaged = [good.as_bytes(), b"\"b\xff\"\n"].concat();
+        std::fs::write(&path, &damaged).unwrap();
+        let e = Table::open(&path, head("canary")).unwrap_err().to_string();
+        let place = format!("line 3: what begins at byte {}", good.len() + 3);
+        assert!(e.contains(&place), "{e}");
+        assert_eq!(std::fs::read(&path).unwrap(), damaged);
+    }
+
     #[test]
     fn another_comparison_is_refused_and_left_alone() {
         let dir = tempfile::tempdir().unwrap();
@@ -356,10 +381,10 @@ mod tests {
                 "sead",
             ),
         ] {
-            let e = Table::parse(&text).unwrap_err();
+            let e = Table::parse(text.as_bytes()).unwrap_err();
             assert!(e.contains(part), "{e}");
         }
-        assert_eq!(Table::parse("").unwrap(), None);
-        assert_eq!(Table::parse("{\"version\":1").unwrap(), None);
+        assert_eq!(Table::parse(b"").unwrap(), None);
+        assert_eq!(Table::parse(b"{\"version\":1").unwrap(), None);
     }
 }

@@ -6,6 +6,14 @@ pub mod curve;
 pub mod rank;
 pub mod survival;
 
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::RngCore;
+
+/// An index below `n`, each as probable as the others.
+fn below(random: &mut Xoshiro256PlusPlus, n: usize) -> usize {
+    ((u128::from(random.next_u64()) * n as u128) >> 64) as usize
+}
+
 /// P(|Z| > z) of the standard normal distribution.
 #[must_use]
 pub fn two_sided(z: f64) -> f64 {

@@ -2,15 +2,17 @@
 //! interval, Mann and Whitney's test (can it be chance), Holm's correction (of several tests, is one chance). Pure: the bootstrap draws
 //! from a seed of its own, so the same samples give the same interval.
 
-use super::{median, two_sided};
+use super::{below, median, two_sided};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::rand_core::SeedableRng;
 use std::cmp::Ordering;
 
-/// Resamples of the bootstrap.
-const RESAMPLES: usize = 2000;
+/// Resamples of the bootstrap: of 2,000, an end of the interval depends on the seed in its second digit.
+const RESAMPLES: usize = 20_000;
 /// Of the interval.
 const CONFIDENCE: f64 = 0.95;
+/// Of fewer values a side no interval is told: of three it misses A12 in a fifth to a quarter of all samples, of five in a tenth.
+pub const LEAST: usize = 5;
 /// Up to so many pairs the exact distribution of U is counted; beyond, and with ties, the normal approximation is good.
 const EXACT_PAIRS: usize = 1600;
 
@@ -34,26 +36,39 @@ fn wins(x: &[f64], y: &[f64]) -> f64 {
     x.iter().map(of).sum()
 }
 
-/// The 95 % percentile bootstrap interval of A12. None for a sample of fewer than three: it would say more than they know.
+/// The 95 % percentile bootstrap interval of A12. None for a sample of fewer than [`LEAST`]: it would say more than they know.
 #[must_use]
 pub fn a12_interval(x: &[f64], y: &[f64], seed: u64) -> Option<(f64, f64)> {
-    if x.len() < 3 || y.len() < 3 {
+    if x.len() < LEAST || y.len() < LEAST {
         return None;
     }
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut draw = |from: &[f64]| -> Vec<f64> {
-        let n = from.len() as u128;
-        let index = |r: u64| ((u128::from(r) * n) >> 64) as usize;
-        from.iter()
-            .map(|_| from[index(random.next_u64())])
-            .collect()
+    let mut sorted = y.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    // Of each value of `x`: how many of `y` are below it, and how many not above.
+    let place = |a: &f64| {
+        let upto = |within: fn(&f64, &f64) -> bool| sorted.partition_point(|b| within(b, a));
+        (upto(f64::lt), upto(f64::le))
     };
-    let mut values: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| {
-            let (a, b) = (draw(x), draw(y));
-            a12(&a, &b)
-        })
-        .collect();
+    let places: Vec<(usize, usize)> = x.iter().map(place).collect();
+    // Of a resample of `y`: how many are among its first so many values.
+    let mut among = vec![0; y.len() + 1];
+    let pairs = (x.len() * y.len()) as f64;
+    let mut resample = || {
+        among.fill(0);
+        for _ in y {
+            among[below(&mut random, y.len()) + 1] += 1;
+        }
+        for i in 1..among.len() {
+            among[i] += among[i - 1];
+        }
+        let twice = |(lower, not_above): (usize, usize)| among[lower] + among[not_above];
+        let wins: usize = (x.iter())
+            .map(|_| twice(places[below(&mut random, x.len())]))
+            .sum();
+        wins as f64 / 2.0 / pairs
+    };
+    let mut values: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
     values.sort_by(f64::total_cmp);
     let cut = ((1.0 - CONFIDENCE) / 2.0 * RESAMPLES as f64) as usize;
     Some((values[cut], values[RESAMPLES - 1 - cut]))
@@ -179,9 +194,22 @@ mod tests {
         close(l, 1.0 - high, 0.05);
         close(h, 1.0 - low, 0.05);
         // Apart in every pair, apart in every resample.
-        let (x, y) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
+        let (x, y) = ([1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]);
         assert_eq!(a12_interval(&x, &y, 1), Some((0.0, 0.0)));
-        assert_eq!(a12_interval(&x[..2], &y, 1), None);
+        // Equal in every pair.
+        assert_eq!(a12_interval(&[7.0; 5], &[7.0; 5], 1), Some((0.5, 0.5)));
+        assert_eq!(a12_interval(&x[..4], &y, 1), None);
+        assert_eq!(a12_interval(&x, &y[..4], 1), None);
+    }
+
+    /// Signatures of docs/comparisons/zookeeper-tails. Counted over all 126 x 126 resamples, 2.2 to 3.4 % are at most 0.12 and 97.1 to 97.9 % at
+    /// most 0.88.
+    #[test]
+    fn the_interval_is_that_of_all_resamples_whatever_the_seed() {
+        let (x, y) = ([2.0, 8.0, 7.0, 2.0, 6.0], [5.0, 12.0, 2.0, 1.0, 12.0]);
+        for seed in 1..=4 {
+            assert_eq!(a12_interval(&x, &y, seed), Some((0.12, 0.88)), "{seed}");
+        }
     }
 
     #[test]
