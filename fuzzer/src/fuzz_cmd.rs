@@ -92,14 +92,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
     drop(broker);
     snapshot.with(|s| s.ended = true);
     drop(ui);
-    let kept = match &ended {
-        _ if resume => true,
-        _ if Folder::tells_failures(&root) => true,
-        Ok(end) => end.reason != EndReason::Stopped || end.sequences > 0,
-        // A folder that another campaign has is not ours to clear.
-        Err(FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_)) => true,
-        Err(_) => root.join("fuzzer_stats").exists(),
-    };
+    let kept = resume || is_worth_keeping(&root, &ended);
     if !kept {
         Folder::give_back(&root);
     }
@@ -110,6 +103,19 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, CliError> {
         println!("ended before the first sequence was tested: nothing is kept");
     }
     Ok(exit(end.reason))
+}
+
+/// Whether the folder of a campaign that was begun holds more than what the next one makes again.
+fn is_worth_keeping(root: &Path, ended: &Result<FuzzEnd, FuzzError>) -> bool {
+    match ended {
+        _ if Folder::tells_failures(root) => true,
+        Ok(end) => end.reason != EndReason::Stopped || end.sequences > 0,
+        // A folder that another campaign has is not ours to clear.
+        Err(FuzzError::HoldsCampaign { .. } | FuzzError::Usage(_)) => true,
+        // On a disk that has room again learning goes on where it was cut off.
+        Err(FuzzError::Io { .. } | FuzzError::Disk { .. }) => state::exists(root),
+        Err(_) => root.join("fuzzer_stats").exists(),
+    }
 }
 
 /// Why the campaign in the folder of this command line is not the one that it asks for: what differs, or that its state is damaged. None: it
@@ -431,6 +437,58 @@ mod tests {
                 want,
                 "{input:?} {auto} {there}"
             );
+        }
+    }
+
+    /// How it ended -> whether its folder stays: empty, with a state, with figures beside it.
+    #[test]
+    fn what_was_learned_outlives_a_full_disk() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let end = |reason, sequences| {
+            Ok(FuzzEnd {
+                reason,
+                sequences,
+                execs: 3,
+                findings: 0,
+                known: 0,
+                hangs: 0,
+                known_hangs: 0,
+                folder: PathBuf::new(),
+                fuzz_time: Duration::ZERO,
+                learning_time: Duration::ZERO,
+            })
+        };
+        let io = FuzzError::Io {
+            doing: "writing",
+            path: "x".into(),
+            source: full(),
+        };
+        let disk = FuzzError::Disk {
+            doing: "writing runs/000001.run".into(),
+            source: full(),
+        };
+        let table = [
+            (Err(io), [false, true, true]),
+            (Err(disk), [false, true, true]),
+            (Err(FuzzError::Usage(String::new())), [true, true, true]),
+            (
+                Err(FuzzError::Learning(String::new())),
+                [false, false, true],
+            ),
+            (Err(FuzzError::Cluster(String::new())), [false, false, true]),
+            (end(EndReason::Stopped, 0), [false, false, false]),
+            (end(EndReason::Stopped, 1), [true, true, true]),
+            (end(EndReason::TimeLimit, 0), [true, true, true]),
+        ];
+        for (ended, want) in table {
+            let dir = tempfile::tempdir().unwrap();
+            let keeps = || is_worth_keeping(dir.path(), &ended);
+            let empty = keeps();
+            std::fs::create_dir(dir.path().join("state")).unwrap();
+            std::fs::write(dir.path().join("state/checkpoint"), "x").unwrap();
+            let with_state = keeps();
+            std::fs::write(dir.path().join("fuzzer_stats"), "x").unwrap();
+            assert_eq!([empty, with_state, keeps()], want, "{ended:?}");
         }
     }
 

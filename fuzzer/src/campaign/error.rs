@@ -21,6 +21,13 @@ pub enum FuzzError {
     },
     #[error("{path}: {why}")]
     Format { path: PathBuf, why: String },
+    /// Another Warren wrote it: nothing is wrong with the file.
+    #[error("{path}: has version {found}, this program reads {reads}")]
+    Version {
+        path: PathBuf,
+        found: u32,
+        reads: String,
+    },
     /// The cluster could not be run at all, or never gave a usable fault-free run.
     #[error("{0}")]
     Cluster(String),
@@ -75,13 +82,24 @@ pub struct WayOut<'a> {
 }
 
 impl FuzzError {
+    /// A file is damaged or gone, and will be when it is read again: what can do without it goes on. Whatever else kept it from being read
+    /// may pass, and another version of Warren reads what this one does not.
+    #[must_use]
+    pub fn is_of_lost_file(&self) -> bool {
+        match self {
+            FuzzError::Format { .. } => true,
+            FuzzError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
     /// The text, with the way out where there is one.
     #[must_use]
     pub fn told(&self, way_out: WayOut<'_>) -> String {
         use std::io::ErrorKind as K;
         let WayOut { place, content } = way_out;
         match self {
-            FuzzError::Format { .. } => format!("{self}\n  {content}"),
+            FuzzError::Format { .. } | FuzzError::Version { .. } => format!("{self}\n  {content}"),
             FuzzError::Io { source, .. } | FuzzError::Disk { source, .. } => match source.kind() {
                 K::StorageFull | K::QuotaExceeded => format!("{self}\n  free space or {place}"),
                 K::PermissionDenied
@@ -99,6 +117,36 @@ impl FuzzError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_stays_as_it_is_is_lost() {
+        let path = || PathBuf::from("runs/000001.run");
+        let io = |code| FuzzError::Io {
+            doing: "reading",
+            path: path(),
+            source: std::io::Error::from_raw_os_error(code),
+        };
+        let damaged = FuzzError::Format {
+            path: path(),
+            why: "is damaged".into(),
+        };
+        let newer = FuzzError::Version {
+            path: path(),
+            found: 9,
+            reads: "2 to 4".into(),
+        };
+        // ENOENT; EIO, EMFILE, EACCES.
+        for (e, lost) in [
+            (damaged, true),
+            (io(2), true),
+            (newer, false),
+            (io(5), false),
+            (io(24), false),
+            (io(13), false),
+        ] {
+            assert_eq!(e.is_of_lost_file(), lost, "{e}");
+        }
+    }
 
     #[test]
     fn a_full_disk_says_the_way_out_whoever_met_it() {

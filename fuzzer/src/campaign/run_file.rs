@@ -138,9 +138,11 @@ impl StoredRun {
             .ok_or_else(|| format("is no kept run (its first bytes are not WARNRUN)".into()))?;
         let version = head[MAGIC.len()].wrapping_sub(b'0');
         if !(2..=RUN_FILE_VERSION).contains(&version) {
-            return Err(format(format!(
-                "has version {version}, this program reads 2 to {RUN_FILE_VERSION}"
-            )));
+            return Err(FuzzError::Version {
+                found: version.into(),
+                reads: format!("2 to {RUN_FILE_VERSION}"),
+                path,
+            });
         }
         let plain = zstd::decode_all(packed).map_err(|e| format(format!("is damaged: {e}")))?;
         let run = match version {

@@ -3,6 +3,7 @@
 
 use super::run_line::{RUN_LINE_VERSION, RunRole};
 use serde::Deserialize;
+use std::io::{self, BufRead};
 use warren_model::Void;
 
 /// One line. Most of what an older Warren did not write is as if there were nothing to tell.
@@ -67,6 +68,14 @@ impl StoredLine {
         numbered.map(|(i, text)| read(text).map_err(|why| format!("line {}: {why}", i + 1)))
     }
 
+    /// Those of a file that can be read, in their order; one at a time is in memory. Bytes that are no text cost their own line.
+    pub fn readable(jsonl: impl BufRead) -> impl Iterator<Item = io::Result<Self>> {
+        jsonl.split(b'\n').filter_map(|line| match line {
+            Ok(bytes) => read(&String::from_utf8_lossy(&bytes)).ok().map(Ok),
+            Err(e) => Some(Err(e)),
+        })
+    }
+
     /// It counts nowhere: its run was given up or cut off.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
@@ -114,6 +123,26 @@ mod tests {
             assert_eq!(cut_off, [false, false, false, true]);
             assert_eq!((lines[0].times_ms.total, lines[0].states), (1053, Some(0)));
         }
+    }
+
+    /// A week's file has gigabytes.
+    #[test]
+    fn a_line_is_there_before_the_next_one_is_read() {
+        struct Breaks;
+        impl io::Read for Breaks {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::Other.into())
+            }
+        }
+        let text = "{\"role\":\"fuzz\",\"run\":1,\"slots\":1,\"sequences\":1}\n\
+                    no line\n\
+                    {\"role\":\"fuzz\",\"run\":2,\"slots\":1,\"sequences\":1}\n";
+        let file = io::Read::chain(text.as_bytes(), Breaks);
+        let mut lines = StoredLine::readable(io::BufReader::new(file));
+        for run in [1, 2] {
+            assert_eq!(lines.next().unwrap().unwrap().run, run);
+        }
+        assert!(lines.next().unwrap().is_err());
     }
 
     #[test]

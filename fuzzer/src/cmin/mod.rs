@@ -197,7 +197,7 @@ fn read(out: &Path) -> Result<Kept, CliError> {
     Ok(kept)
 }
 
-/// The kept runs of one instance, by id.
+/// The kept runs of one instance, by id, without those whose file is damaged.
 fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> {
     let runs = folder.join("runs");
     let mut ids: Vec<u64> = std::fs::read_dir(&runs)
@@ -207,7 +207,13 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
         .collect();
     ids.sort_unstable();
     for id in ids {
-        let stored = StoredRun::read(&runs, id).map_err(|e| READ.of(e))?;
+        let stored = match StoredRun::read(&runs, id) {
+            Err(e) if e.is_of_lost_file() => {
+                eprintln!("warren: {e}: this run is left out");
+                continue;
+            }
+            read => read.map_err(|e| READ.of(e))?,
+        };
         let path = StoredRun::path(&runs, id);
         let Some(shown) = stored.shown else {
             return Err(CliError::usage(format!(

@@ -146,7 +146,10 @@ where
     };
 
     let prepared = prepare(&mut session, &mut handed);
-    let mut stages = tuple_list!(FuzzStage { session });
+    let mut stages = tuple_list!(FuzzStage {
+        session,
+        void_in_a_row: 0
+    });
     let result = prepared
         .and_then(|()| begin(&mut stages.0, &mut handed))
         .and_then(|()| run_loop(&mut stages, &mut handed));

@@ -3,7 +3,7 @@
 
 use super::State;
 use super::drive::Drive;
-use super::kept::{drawing, seed_of, shape};
+use super::kept::{drawing, left_out, seed_of, shape, stored};
 use super::session::Session;
 use super::stage::DURABLE_EVERY;
 use crate::campaign::{FuzzError, StoredRun};
@@ -42,12 +42,14 @@ impl Session {
         let shape = shape(self, executor);
         let drawing = drawing(self, executor, &shape);
         match next {
-            NextRun::Child(pick) => {
-                let stored = StoredRun::read(&self.folder.runs(), pick.seed)?;
-                self.child(state, &drawing, &stored, pick)
-            }
+            NextRun::Child(pick) => match stored(self, state, pick.seed)? {
+                Some(stored) => self.child(state, &drawing, &stored, pick),
+                None => Ok(None),
+            },
             NextRun::Oldest(seed) => {
-                let stored = StoredRun::read(&self.folder.runs(), seed)?;
+                let Some(stored) = stored(self, state, seed)? else {
+                    return Ok(None);
+                };
                 let classes = seed_of(&stored.record, &stored.trace, stored.bounds)
                     .map(|s| s.classes(&drawing))
                     .unwrap_or_default();
@@ -332,7 +334,7 @@ impl Session {
     }
 
     /// A kept run whose start fits, as far as one is met soon, and that has the energy, as far as one such is; none when only the roots are
-    /// there.
+    /// there, or no file of another one that was met can be read.
     fn draw_kept(
         &mut self,
         state: &mut State,
@@ -343,26 +345,41 @@ impl Session {
         if kept == 0 {
             return Ok(None);
         }
-        let at = energy::draw_parent(state, kept, KEPT_TRIES, |state, at| {
+        for _ in 0..KEPT_TRIES {
+            let at = energy::draw_parent(state, kept, KEPT_TRIES, |state, at| {
+                let id = self.learnt.nth_kept(at);
+                let queue = state.metadata::<Queue>()?;
+                // Without snapshots all started alike: no file is read.
+                match roots == 1 || !queue.is_lost(id) && self.start_of(id)?.is_some_and(&fits) {
+                    false => Ok::<_, FuzzError>(None),
+                    true => Ok(Some(queue.sharing(id))),
+                }
+            })?;
             let id = self.learnt.nth_kept(at);
-            // Without snapshots all started alike: no file is read.
-            match roots == 1 || fits(self.start_of(id)?) {
-                false => Ok::<_, FuzzError>(None),
-                true => Ok(Some(state.metadata::<Queue>()?.sharing(id))),
+            let stored = stored(self, state, id)?;
+            if stored.is_some() {
+                return Ok(stored);
             }
-        })?;
-        let id = self.learnt.nth_kept(at);
-        StoredRun::read(&self.folder.runs(), id).map(Some)
+        }
+        Ok(None)
     }
 
-    /// How a kept run started; its file is read once.
-    fn start_of(&mut self, id: u64) -> Result<StartState, FuzzError> {
+    /// How a kept run started, none where its file is damaged or gone; it is read once.
+    fn start_of(&mut self, id: u64) -> Result<Option<StartState>, FuzzError> {
         if let Some(start) = self.explored.starts.get(&id) {
             return Ok(*start);
         }
-        let stored = StoredRun::read(&self.folder.runs(), id)?;
-        let matched = stored.record.matched.as_ref();
-        let start = matched.map_or(StartState::Cold, |m| m.start);
+        let start = match StoredRun::read(&self.folder.runs(), id) {
+            Ok(stored) => {
+                let matched = stored.record.matched.as_ref();
+                Some(matched.map_or(StartState::Cold, |m| m.start))
+            }
+            Err(e) if e.is_of_lost_file() => {
+                self.say_once(left_out(id, &e));
+                None
+            }
+            Err(e) => return Err(e),
+        };
         self.explored.starts.insert(id, start);
         Ok(start)
     }

@@ -103,15 +103,62 @@ pub fn test_stacks(trace: &Trace) -> BTreeSet<StackId> {
 
 /// The stacks that are no recovery for what follows from this job's seed run: those of its seed run; of a fault-free run: of all
 /// learning runs, as one alone does not show all that comes without faults.
-pub fn parent_stacks(session: &Session, job: &Job) -> Result<BTreeSet<StackId>, FuzzError> {
-    let fault_free = |seed: &u64| session.learnt.roots.iter().any(|r| r.run == *seed);
-    match job.seed_run().filter(|seed| !fault_free(seed)) {
-        Some(seed) if job.sequence.faults.len() > 1 => {
-            let parent = StoredRun::read(&session.folder.runs(), seed)?;
-            Ok(test_stacks(&parent.trace))
+///
+/// # Errors
+/// A file that cannot be read, and may be readable later.
+pub fn parent_stacks(session: &mut Session, job: &Job) -> Result<BTreeSet<StackId>, FuzzError> {
+    let seed = job.seed_run().filter(|s| !session.learnt.is_root(*s));
+    if let Some(seed) = seed.filter(|_| job.sequence.faults.len() > 1) {
+        match StoredRun::read(&session.folder.runs(), seed) {
+            Ok(parent) => return Ok(test_stacks(&parent.trace)),
+            // Its child's run is made and kept all the same; the queue loses it when it is next picked.
+            Err(e) if e.is_of_lost_file() => session.say_once(left_out(seed, &e)),
+            Err(e) => return Err(e),
         }
-        _ => Ok(session.explored.fault_free_stacks.clone()),
     }
+    Ok(session.explored.fault_free_stacks.clone())
+}
+
+/// A kept run as it lies in its file. None where that is damaged or gone: the search goes on without the run. Without a root it cannot.
+///
+/// # Errors
+/// A root's file that cannot be read; any that may be readable later.
+pub fn stored(
+    session: &mut Session,
+    state: &mut State,
+    id: u64,
+) -> Result<Option<StoredRun>, FuzzError> {
+    if state.metadata::<Queue>()?.is_lost(id) {
+        return Ok(None);
+    }
+    match StoredRun::read(&session.folder.runs(), id) {
+        Ok(stored) => Ok(Some(stored)),
+        Err(e) if e.is_of_lost_file() && !session.learnt.is_root(id) => {
+            lose(session, state, id, &e)?;
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// What lies on the disk of a kept run cannot be read: it is said, and its children are drawn no more, here and by later processes, which
+/// would else come to the same file again and again.
+fn lose(
+    session: &mut Session,
+    state: &mut State,
+    id: u64,
+    why: &FuzzError,
+) -> Result<(), FuzzError> {
+    session.say_once(left_out(id, why));
+    match state.metadata_mut::<Queue>()?.lose(id) {
+        true => session.commit(state),
+        false => Ok(()),
+    }
+}
+
+/// What is said of it.
+pub fn left_out(id: u64, why: &FuzzError) -> String {
+    format!("run {id:06} cannot be read ({why}): it is left out, with its children to come")
 }
 
 /// Keeps memory bounded: seed runs of lowest score (in order: the youngest) leave it, with which occurrences were tried.
@@ -129,9 +176,13 @@ pub fn park(session: &Session, state: &mut State) -> Result<(), FuzzError> {
     Ok(())
 }
 
-/// Reads a parked seed run back. Its file goes when the journal holds what was in it.
+/// Reads a parked seed run back. Its file goes when the journal holds what was in it. One that is damaged or gone leaves the queue: of a
+/// root, too, as only its children are lost.
 pub fn unpark(session: &mut Session, state: &mut State, seed: u64) -> Result<(), FuzzError> {
-    let entry = parked_file::read(&session.folder.runs(), seed)?;
+    let entry = match parked_file::read(&session.folder.runs(), seed) {
+        Err(e) if e.is_of_lost_file() => return lose(session, state, seed, &e),
+        entry => entry?,
+    };
     state.metadata_mut::<Queue>()?.unpark(entry);
     session.commit(state)?;
     hook::point("unparked");

@@ -30,6 +30,8 @@ use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict, Vo
 
 /// A void run is repeated so often.
 const VOID_REPEATS: u32 = 3;
+/// After so many void sequences in a row, each in all its runs, the campaign ends.
+const MOST_VOID: u32 = 50;
 /// One of so many runs asks for durability.
 pub const DURABLE_EVERY: u64 = 10;
 
@@ -45,6 +47,8 @@ pub enum Tested {
 /// Runs one sequence per `perform`.
 pub struct FuzzStage {
     pub session: Session,
+    /// First tries of this process since the last sequence that told something.
+    pub void_in_a_row: u32,
 }
 
 impl<S> Restartable<S> for FuzzStage {
@@ -158,13 +162,36 @@ impl FuzzStage {
         let is_find = judged.0 == ExecuteInputResult::Solution
             || confirm::first_new_failure(&self.session, product, judgement).is_some();
         let looked_at = is_find || confirm::is_fresh(handed.state, judgement);
+        let void = judgement.void.as_ref().map(ToString::to_string);
         self.settle(handed.executor, handed.state, &job, judged.1, is_find)?;
         if looked_at {
             confirm::owe(&mut self.session, handed.executor, handed.state, &job.why)?;
         }
         self.session.commit(handed.state)?;
         self.decide(handed)?;
-        self.session.publish(handed.state, false)
+        self.session.publish(handed.state, false)?;
+        self.count_void(&job, void)
+    }
+
+    /// On a machine that stays short every run is void: each sequence would lose its tries to that, until nothing were left to test. A campaign
+    /// that ends here goes on with what is left, and with what has tries left. That a void run costs no try is no way: what is void by itself
+    /// would come again for ever.
+    fn count_void(&mut self, job: &Job, void: Option<String>) -> Result<(), FuzzError> {
+        let Some(why) = void else {
+            self.void_in_a_row = 0;
+            return Ok(());
+        };
+        // What was void before may be void by itself.
+        if job.pick.as_ref().is_none_or(|p| p.tries == 0) {
+            self.void_in_a_row += 1;
+        }
+        if self.void_in_a_row < MOST_VOID {
+            return Ok(());
+        }
+        Err(FuzzError::Cluster(format!(
+            "{MOST_VOID} sequences in a row told nothing, each in {} runs (void), the last because: {why}\n  mend what keeps the machine from making runs, and go on with `-i -`: the campaign is kept as it is",
+            VOID_REPEATS + 1
+        )))
     }
 
     /// Takes the run that has ended, and runs its sequence until it tells something: void runs are repeated, a run over its limit is made once more with twice the

@@ -3,6 +3,7 @@
 mod baselines;
 mod brokers;
 mod cmin;
+mod damage;
 mod known;
 mod made_up;
 mod measured;

@@ -1,6 +1,6 @@
 //! CrashFuzz's queue of untested children, kept as class summaries: suspicious first, then weighted by score (section IV-B).
 //!
-//! Fed by the stage (`add`, `tested`, `needs_no_run`, `not_injected`, `told_nothing`), asked by the scheduler (`pick`). Holds no trace and no sequence: a
+//! Fed by the stage (`add`, `tested`, `needs_no_run`, `not_injected`, `told_nothing`, `lose`), asked by the scheduler (`pick`). Holds no trace and no sequence: a
 //! child is rebuilt from its seed run's file when it is taken. Every change is also noted as a [`Change`], which the campaign's
 //! journal keeps: the same changes applied to the same queue give the same queue, order included.
 
@@ -46,6 +46,9 @@ pub struct Queue {
     /// Since they were last taken away; no part of what is saved.
     #[serde(skip)]
     changes: Vec<Change>,
+    /// Kept runs whose files cannot be read; no part of what is saved: another process may find them mended.
+    #[serde(skip)]
+    lost: BTreeSet<u64>,
 }
 
 /// Where a child was taken from.
@@ -86,6 +89,8 @@ pub enum Change {
     BroughtBack {
         free: bool,
     },
+    /// The file of this kept run cannot be read. Last: the number of a variant is stored.
+    Lost(u64),
 }
 
 /// A seed run whose classes lie in a file.
@@ -201,6 +206,32 @@ impl Queue {
     fn come_back(&mut self, entry: Entry) {
         self.parked.retain(|p| p.seed != entry.seed);
         self.entries.push(entry);
+    }
+
+    /// The file of this kept run cannot be read, so no child of it can be made: what it has left goes, and what is out does not come back.
+    /// Answers whether that was not known.
+    pub fn lose(&mut self, seed: u64) -> bool {
+        let new = !self.is_lost(seed);
+        if new {
+            self.changes.push(Change::Lost(seed));
+            self.leave_out(seed);
+        }
+        new
+    }
+
+    fn leave_out(&mut self, seed: u64) {
+        self.lost.insert(seed);
+        if let Some(at) = self.entries.iter().position(|e| e.seed == seed) {
+            self.entries.swap_remove(at);
+        }
+        self.parked.retain(|p| p.seed != seed);
+        self.running.retain(|(of, _)| *of != seed);
+    }
+
+    /// It is known that the file of this kept run cannot be read.
+    #[must_use]
+    pub fn is_lost(&self, seed: u64) -> bool {
+        self.lost.contains(&seed)
     }
 
     /// The child was tested with all its faults injected (whatever the verdict).
@@ -380,6 +411,7 @@ impl Queue {
             Change::BroughtBack { free } => {
                 self.take_back(free);
             }
+            Change::Lost(seed) => self.leave_out(seed),
         }
         Ok(())
     }

@@ -4,13 +4,14 @@
 //! Kept by `warren tmin` and, in a finding's folder, by `fuzz --minimize`: there a line says which run of the campaign it was, and a last
 //! line closes the journal, so that a campaign that is resumed knows what is left to do.
 //!
-//! Refuses a journal of another sequence, target, set-up or list of known bugs, with the difference.
+//! Refuses a journal of another sequence, target, set-up or list of known bugs, with the difference; and one that another process has open:
+//! it is locked as long as it is open.
 
 use super::exchange::Outcome;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Version of the journal. Versions 1 and 2 are read too, where the target knows no bugs: neither said by which list a failure was named, nor did the
@@ -72,9 +73,13 @@ pub enum JournalError {
         "{path} belongs to another minimisation: {difference}\n  choose another file with -o, or remove the journal to begin anew"
     )]
     Differs { path: PathBuf, difference: String },
+    #[error(
+        "{path} is being written by another Warren; end that one first, or choose another file with -o"
+    )]
+    Held { path: PathBuf },
 }
 
-/// Open for appending; holds what earlier runs told.
+/// Open for appending, and locked; holds what earlier runs told.
 pub struct Journal {
     path: PathBuf,
     file: File,
@@ -130,11 +135,19 @@ impl Journal {
         };
         let mut file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .append(true)
             .create(true)
-            .truncate(false)
             .open(path)
             .map_err(io("opening"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(JournalError::Held {
+                    path: path.to_owned(),
+                });
+            }
+            Err(TryLockError::Error(e)) => return Err(io("locking")(e)),
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io("reading"))?;
         // A line without its end was being written when Warren died.
@@ -224,14 +237,18 @@ impl Journal {
     }
 
     fn cut(&mut self, at: u64) -> Result<(), JournalError> {
-        self.file
-            .set_len(at)
-            .and_then(|()| self.file.seek(SeekFrom::End(0)).map(drop))
-            .map_err(|source| JournalError::Io {
-                doing: "writing",
-                path: self.path.clone(),
-                source,
-            })
+        self.file.set_len(at).map_err(|source| JournalError::Io {
+            doing: "writing",
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+impl Drop for Journal {
+    /// Not by closing alone: a child that is just being forked has the file open too, until it becomes its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
@@ -337,6 +354,35 @@ mod tests {
         j.append(3, None, &outcome("d")).unwrap();
         drop(j);
         assert_eq!(Journal::open(&path, &header()).unwrap().read, 4);
+    }
+
+    /// Two calls with one `-o`: the second one changes nothing of the first one's.
+    #[test]
+    fn a_journal_is_open_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        let mut first = Journal::open(&path, &header()).unwrap();
+        first.append(1, None, &outcome("a")).unwrap();
+        let there = std::fs::read(&path).unwrap();
+        for other in [
+            header(),
+            Header {
+                seed: 2,
+                ..header()
+            },
+        ] {
+            let text = match Journal::open(&path, &other) {
+                Err(e @ JournalError::Held { .. }) => e.to_string(),
+                Err(e) => panic!("{e}"),
+                Ok(_) => panic!("two have it open"),
+            };
+            let folder = dir.path().display().to_string();
+            assert!(text.contains(&folder) && text.contains("-o"), "{text}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), there);
+        first.append(2, None, &outcome("b")).unwrap();
+        drop(first);
+        assert_eq!(Journal::open(&path, &header()).unwrap().read, 2);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! FNV-1a of number and bytes (u64), all little endian, then zstd over postcard. One write each.
 //!
 //! A record that is cut off at the end of the file is the one that was being written: it is dropped and cut away. Anything else
-//! that is wrong is an error with its place.
+//! that is wrong is an error with its place: so is a length that leads past the end, where a whole record of a later number follows.
 
 use super::{STATE_VERSION, hook, pack};
 use crate::campaign::FuzzError;
@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_model::ids::fnv1a;
@@ -70,8 +71,13 @@ impl Journal {
         }
         let mut records = Vec::new();
         let (mut at, mut last) = (FILE_HEAD, None::<u64>);
-        while let Some((number, packed)) =
-            record(&bytes, at).map_err(|why| format(format!("is damaged at byte {at}: {why}")))?
+        // Numbers that a later record may have: of a torn one what was packed seldom looks like such a number.
+        let later = |last: Option<u64>| {
+            let most = last.unwrap_or(seq).saturating_add(bytes.len() as u64);
+            last.unwrap_or(0) + 1..=most
+        };
+        while let Some((number, packed)) = record(&bytes, at, &later(last))
+            .map_err(|why| format(format!("is damaged at byte {at}: {why}")))?
         {
             let damaged = |why: String| format(format!("is damaged at byte {at}: {why}"));
             if last.is_some_and(|l| number != l + 1) || (last.is_none() && number > seq + 1) {
@@ -166,32 +172,62 @@ fn checksum(number: u64, packed: &[u8]) -> u64 {
     fnv1a(&bytes)
 }
 
-/// The record at a place: its number and its packed bytes; `None` at the end and for a torn last one.
-fn record(bytes: &[u8], at: usize) -> Result<Option<(u64, &[u8])>, String> {
+/// The record at a place: its number and its packed bytes; `None` at the end and for a torn last one, which no whole one of a `later`
+/// number follows.
+fn record<'a>(
+    bytes: &'a [u8],
+    at: usize,
+    later: &RangeInclusive<u64>,
+) -> Result<Option<(u64, &'a [u8])>, String> {
     let rest = &bytes[at..];
     // After a power cut a file may end in zeros that were never written.
     if rest.iter().all(|b| *b == 0) {
         return Ok(None);
     }
-    let Some((head, rest)) = rest.split_first_chunk::<RECORD_HEAD>() else {
-        return Ok(None);
-    };
+    match head(rest) {
+        Some(head) if head.is_whole() => return Ok(Some((head.number, head.packed))),
+        Some(head) if !head.after.is_empty() => {
+            return Err("the checksum of a record is wrong".into());
+        }
+        _ => {}
+    }
+    let whole = |at| head(&rest[at..]).is_some_and(|h| later.contains(&h.number) && h.is_whole());
+    match (1..rest.len()).any(whole) {
+        true => Err("the length of a record is wrong".into()),
+        false => Ok(None),
+    }
+}
+
+/// What a record's head says, and what follows it.
+struct Head<'a> {
+    number: u64,
+    sum: u64,
+    packed: &'a [u8],
+    after: &'a [u8],
+}
+
+impl Head<'_> {
+    fn is_whole(&self) -> bool {
+        checksum(self.number, self.packed) == self.sum
+    }
+}
+
+/// None: the bytes end before the record does.
+fn head(bytes: &[u8]) -> Option<Head<'_>> {
+    let (head, rest) = bytes.split_first_chunk::<RECORD_HEAD>()?;
     let word = |from: usize| {
         let mut w = [0; 8];
         w.copy_from_slice(&head[from..from + 8]);
         u64::from_le_bytes(w)
     };
     let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-    let Some((packed, after)) = rest.split_at_checked(length) else {
-        return Ok(None);
-    };
-    if checksum(word(4), packed) == word(12) {
-        Ok(Some((word(4), packed)))
-    } else if after.is_empty() {
-        Ok(None)
-    } else {
-        Err("the checksum of a record is wrong".into())
-    }
+    let (packed, after) = rest.split_at_checked(length)?;
+    Some(Head {
+        number: word(4),
+        sum: word(12),
+        packed,
+        after,
+    })
 }
 
 #[cfg(test)]
@@ -248,8 +284,29 @@ mod tests {
         let path = dir.path().join("journal");
         let mut j = Journal::create(&path, 0).unwrap();
         j.append(&"one").unwrap();
+        let second = fs::metadata(&path).unwrap().len() as usize;
         j.append(&"two").unwrap();
-        let mut bytes = fs::read(&path).unwrap();
+        let whole = fs::read(&path).unwrap();
+        // A length that leads past the end, to the end, and to somewhere else: the whole record behind it shows that it is no torn one.
+        let to_the_end = (whole.len() - FILE_HEAD - RECORD_HEAD) as u32;
+        for length in [u32::MAX, 1 << 20, to_the_end, 1] {
+            let mut bytes = whole.clone();
+            bytes[FILE_HEAD..FILE_HEAD + 4].copy_from_slice(&length.to_le_bytes());
+            fs::write(&path, &bytes).unwrap();
+            for seq in [0, 1, 2] {
+                let opened = Journal::open::<String>(&path, seq);
+                let text = opened.unwrap_err().to_string();
+                assert!(text.contains("damaged at byte 8"), "{length} {seq}: {text}");
+            }
+            assert_eq!(fs::read(&path).unwrap(), bytes, "nothing is cut off");
+            // Of the last one nothing follows.
+            let mut bytes = whole.clone();
+            bytes[second + 3] = 0x55;
+            fs::write(&path, &bytes).unwrap();
+            let (_, records) = Journal::open::<String>(&path, 0).unwrap();
+            assert_eq!(records, ["one"]);
+        }
+        let mut bytes = whole;
         bytes[FILE_HEAD + RECORD_HEAD + 2] ^= 0xff;
         fs::write(&path, &bytes).unwrap();
         let text = Journal::open::<String>(&path, 0).unwrap_err().to_string();

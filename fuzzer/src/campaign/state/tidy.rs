@@ -12,6 +12,8 @@ use std::path::Path;
 pub struct Expected {
     /// Kept runs: ids 0..kept.
     pub kept: u64,
+    /// Those of them that the search begins from.
+    pub roots: BTreeSet<u64>,
     pub crashes: u64,
     pub hangs: u64,
     pub parked: BTreeSet<u64>,
@@ -22,12 +24,21 @@ pub struct Expected {
     pub run_time_ms: u64,
 }
 
-/// Tidies an instance's folder; answers what a user should know.
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Tidied {
+    /// What a user should know.
+    pub notes: Vec<String>,
+    /// Kept runs that are not there any more, or whose parked children are not.
+    pub lost: BTreeSet<u64>,
+}
+
+/// Tidies an instance's folder.
 ///
 /// # Errors
-/// A kept run or a parked one is not there any more; I/O, with the path.
-pub fn tidy(root: &Path, expected: &Expected) -> Result<Vec<String>, FuzzError> {
-    let mut notes = Vec::new();
+/// A run that the search begins from is not there any more; I/O, with the path.
+pub fn tidy(root: &Path, expected: &Expected) -> Result<Tidied, FuzzError> {
+    let mut tidied = Tidied::default();
     for sub in ["", "queue", "crashes", "hangs", "runs", "findings", "state"] {
         temporaries(&root.join(sub))?;
     }
@@ -40,7 +51,7 @@ pub fn tidy(root: &Path, expected: &Expected) -> Result<Vec<String>, FuzzError> 
             }
         }
     }
-    runs(&root.join("runs"), expected)?;
+    runs(&root.join("runs"), expected, &mut tidied)?;
     if !expected.owed {
         remove(&root.join("state/owed"))?;
     }
@@ -53,10 +64,10 @@ pub fn tidy(root: &Path, expected: &Expected) -> Result<Vec<String>, FuzzError> 
         ("crashes", expected.crashes + more),
         ("hangs", expected.hangs + more),
     ] {
-        aside(root, sub, known, &mut notes)?;
+        aside(root, sub, known, &mut tidied.notes)?;
     }
     plot(&root.join("plot_data"), expected.run_time_ms)?;
-    Ok(notes)
+    Ok(tidied)
 }
 
 fn names(folder: &Path) -> Result<Vec<String>, FuzzError> {
@@ -89,8 +100,8 @@ fn temporaries(folder: &Path) -> Result<(), FuzzError> {
     Ok(())
 }
 
-/// Runs nobody was told of go; every other must be there.
-fn runs(folder: &Path, expected: &Expected) -> Result<(), FuzzError> {
+/// Runs nobody was told of go. Of the others only those that the search begins from must be there.
+fn runs(folder: &Path, expected: &Expected, tidied: &mut Tidied) -> Result<(), FuzzError> {
     let mut there = BTreeSet::new();
     for name in names(folder)? {
         let id = |suffix: &str| name.strip_suffix(suffix)?.parse::<u64>().ok();
@@ -105,21 +116,32 @@ fn runs(folder: &Path, expected: &Expected) -> Result<(), FuzzError> {
             remove(&folder.join(&name))?;
         }
     }
-    let missing = |name: String| FuzzError::Format {
-        path: folder.join(name),
-        why: "is missing: the campaign cannot go on without it: bring it back, if it is somewhere"
-            .into(),
-    };
-    if let Some(id) = (0..expected.kept).find(|id| !there.contains(id)) {
-        let path = StoredRun::path(Path::new(""), id);
-        return Err(missing(path.display().to_string()));
-    }
-    for id in &expected.parked {
-        let name = format!("{id:06}.parked");
-        if !folder.join(&name).is_file() {
-            return Err(missing(name));
+    let mut missing = Vec::new();
+    for id in (0..expected.kept).filter(|id| !there.contains(id)) {
+        let path = StoredRun::path(folder, id);
+        if expected.roots.contains(&id) {
+            return Err(FuzzError::Format {
+                path,
+                why: "is missing: the campaign cannot go on without it: bring it back, if it is somewhere"
+                    .into(),
+            });
         }
+        missing.push((id, path));
     }
+    let parked = expected.parked.iter().filter(|id| there.contains(id));
+    let parked = parked.map(|id| (*id, folder.join(format!("{id:06}.parked"))));
+    missing.extend(parked.filter(|(_, path)| !path.is_file()));
+    if let Some((_, first)) = missing.first() {
+        let others = match missing.len() - 1 {
+            0 => String::new(),
+            n => format!(", and {n} more of {}", folder.display()),
+        };
+        tidied.notes.push(format!(
+            "{} is missing{others}: left out, with the children to come of each run",
+            first.display()
+        ));
+    }
+    tidied.lost.extend(missing.into_iter().map(|(id, _)| id));
     Ok(())
 }
 
@@ -222,22 +244,65 @@ mod tests {
             run_time_ms: 3500,
             ..Expected::default()
         };
-        let notes = tidy(root, &expected).unwrap();
+        let Tidied { notes, lost } = tidy(root, &expected).unwrap();
         assert!(kept.iter().all(|n| root.join(n).exists()));
         assert!(gone.iter().all(|n| !root.join(n).exists()));
-        assert_eq!(notes.len(), 1);
+        assert_eq!((notes.len(), lost.len()), (1, 0));
         assert!(notes[0].contains("put aside"), "{notes:?}");
         let plot = fs::read_to_string(root.join("plot_data")).unwrap();
         assert_eq!(plot, "# head\n3, 0\n4, 0\n");
+    }
 
-        fs::remove_file(root.join("runs/000001.parked")).unwrap();
-        let text = tidy(root, &expected).unwrap_err().to_string();
-        assert!(
-            text.contains("000001.parked is missing") || text.contains("is missing"),
-            "{text}"
-        );
-        fs::remove_file(root.join("runs/000000.run")).unwrap();
-        let text = tidy(root, &expected).unwrap_err().to_string();
-        assert!(text.contains("000000.run"), "{text}");
+    /// What is missing -> what is said of it, which runs are lost; none: refused.
+    #[test]
+    fn the_search_goes_on_without_any_run_but_a_root() {
+        type Told<'a> = (&'a str, &'a [u64]);
+        let table: [(&[&str], Option<Told<'_>>); 6] = [
+            (&[], Some(("", &[]))),
+            (&["2.run"], Some(("000002.run is missing: left out", &[2]))),
+            (
+                &["1.parked"],
+                Some(("000001.parked is missing: left out", &[1])),
+            ),
+            (
+                &["1.run", "1.parked", "2.run"],
+                Some(("000001.run is missing, and 1 more of ", &[1, 2])),
+            ),
+            (&["0.run", "2.run"], None),
+            // Only its children are lost.
+            (
+                &["0.parked"],
+                Some(("000000.parked is missing: left out", &[0])),
+            ),
+        ];
+        for (missing, want) in table {
+            let dir = tempfile::tempdir().unwrap();
+            let runs = dir.path().join("runs");
+            fs::create_dir(&runs).unwrap();
+            for name in ["0.run", "0.parked", "1.run", "1.parked", "2.run"] {
+                if !missing.contains(&name) {
+                    fs::write(runs.join(format!("00000{name}")), "x").unwrap();
+                }
+            }
+            let expected = Expected {
+                kept: 3,
+                roots: BTreeSet::from([0]),
+                parked: BTreeSet::from([0, 1]),
+                ..Expected::default()
+            };
+            let Some((said, lost)) = want else {
+                let text = tidy(dir.path(), &expected).unwrap_err().to_string();
+                assert!(text.contains("000000.run: is missing"), "{text}");
+                continue;
+            };
+            let tidied = tidy(dir.path(), &expected).unwrap();
+            let notes = tidied.notes.join("\n");
+            assert!(notes.contains(said) && tidied.notes.len() < 2, "{notes}");
+            assert!(
+                tidied.lost.iter().eq(lost),
+                "{missing:?}: {:?}",
+                tidied.lost
+            );
+        }
     }
 }

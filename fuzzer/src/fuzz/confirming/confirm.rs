@@ -139,7 +139,16 @@ pub fn decide<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     // A kill or Ctrl-C came between a replay and what it showed.
     replayed_otherwise::keep(session, handed.state)?;
     let owed = session.owed.clone().unwrap_or_default();
-    let seen = owed::read(session.folder.root(), Which::Run)?;
+    let seen = match owed::read(session.folder.root(), Which::Run) {
+        Ok(seen) => seen,
+        Err(e) if e.is_of_lost_file() => {
+            session.say(format!(
+                "the failing run that is to be decided on cannot be read ({e}): it is dropped; what is saved of it stays as it is"
+            ));
+            return settled(session, handed.state);
+        }
+        Err(e) => return Err(e),
+    };
     let stood = owed.asked.iter().filter_map(|a| a.stood.as_ref());
     let mut numbers: Vec<u64> = stood.map(|s| s.0).collect();
     let before = session.found.findings.len();

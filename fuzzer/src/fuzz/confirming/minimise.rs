@@ -195,7 +195,9 @@ pub fn minimise<E: Cluster, EM, Z: Fuzzes<E, EM>>(
     shape.max_faults = shape.max_faults.max(wanted.sequence.faults.len());
     let mut m = Minimiser::new(wanted.sequence.clone(), shape, settings);
     let out = session.folder.finding(wanted.number).join(RESULT);
-    let journal = open(session, *handed.state.executions(), wanted, &out)?;
+    let Some(journal) = open(session, *handed.state.executions(), wanted, &out)? else {
+        return Ok(());
+    };
     session.say(format!(
         "  minimising: {} faults, at most {RUNS} runs{}",
         wanted.sequence.faults.len(),
@@ -265,8 +267,13 @@ fn finish(
 }
 
 /// The journal beside the result, without tries that are in no record of the campaign. One that does not fit (the limit of a run was
-/// given anew, the list of known bugs is another one) or is damaged is begun anew.
-fn open(session: &Session, runs: u64, wanted: &Wanted, out: &Path) -> Result<Journal, FuzzError> {
+/// given anew, the list of known bugs is another one) or is damaged is begun anew. None: a `warren tmin` with this result is at work.
+fn open(
+    session: &Session,
+    runs: u64,
+    wanted: &Wanted,
+    out: &Path,
+) -> Result<Option<Journal>, FuzzError> {
     let path = beside(out, JOURNAL);
     let mut flags = session.options.reproduce_flags.clone();
     flags.extend(wanted.durable.then(|| DURABLE.to_owned()));
@@ -281,14 +288,21 @@ fn open(session: &Session, runs: u64, wanted: &Wanted, out: &Path) -> Result<Jou
     };
     match Journal::open_until(&path, &header, runs) {
         Err(e @ JournalError::Io { .. }) => Err(e.into()),
+        Err(JournalError::Held { path }) => {
+            let path = path.display();
+            session.say(format!(
+                "  not minimised: {path} is being written by another Warren"
+            ));
+            Ok(None)
+        }
         Err(e) => {
             let text = e.to_string();
             let why = text.lines().next().unwrap_or_default();
             session.say(format!("  minimising begins anew: {why}"));
             std::fs::remove_file(&path).map_err(folder::io("removing", &path))?;
-            Ok(Journal::open_until(&path, &header, runs)?)
+            Ok(Some(Journal::open_until(&path, &header, runs)?))
         }
-        Ok(journal) => Ok(journal),
+        Ok(journal) => Ok(Some(journal)),
     }
 }
 

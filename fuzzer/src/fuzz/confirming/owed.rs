@@ -144,9 +144,10 @@ pub fn read(root: &Path, which: Which) -> Result<Seen, FuzzError> {
     // First: another version may have other fields.
     let Head { version } = serde_json::from_slice(&json).map_err(|e| format(e.to_string()))?;
     if version != VERSION {
-        return Err(FuzzError::Format {
+        return Err(FuzzError::Version {
             path,
-            why: format!("has version {version}, this program reads {VERSION}"),
+            found: version,
+            reads: VERSION.to_string(),
         });
     }
     let s: Stored<'_> = serde_json::from_slice(&json).map_err(|e| format(e.to_string()))?;
@@ -182,7 +183,10 @@ pub fn read(root: &Path, which: Which) -> Result<Seen, FuzzError> {
 /// I/O, with the path.
 pub fn remove(root: &Path, which: Which) -> Result<(), FuzzError> {
     let path = path(root, which);
-    std::fs::remove_file(&path).map_err(io("removing", &path))
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("removing", &path)(e)),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

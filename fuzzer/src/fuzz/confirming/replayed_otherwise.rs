@@ -60,22 +60,32 @@ pub(in crate::fuzz) fn keep(session: &mut Session, state: &mut State) -> Result<
     if !session.owed.as_ref().is_some_and(|o| o.otherwise) {
         return Ok(());
     }
-    let seen = owed::read(session.folder.root(), Which::Replay)?;
-    let rate = format!("seen in {}, not replayed itself", seen.why);
-    if seen.failure.kind == FailureKind::Safety {
-        let rate = format!("{rate}; stands by its evidence");
-        stand(session, state, &seen, 0, 0, Some(&rate))?;
-    } else {
-        let folder = write_unconfirmed(session, &seen, (0, 0), &format!("{rate}: no finding"))?;
-        session.say(format!(
-            "{}: {rate}: no finding",
-            crate::campaign::finding::headline(&seen.failure)
-        ));
-        session.say(format!("  story:     {}", folder.display()));
+    match owed::read(session.folder.root(), Which::Replay) {
+        Ok(seen) => keep_seen(session, state, &seen)?,
+        Err(e) if e.is_of_lost_file() => session.say(format!(
+            "a replay that failed in another way cannot be read ({e}): it is dropped"
+        )),
+        Err(e) => return Err(e),
     }
     if let Some(owed) = session.owed.as_mut() {
         owed.otherwise = false;
     }
     session.commit(state)?;
     owed::remove(session.folder.root(), Which::Replay)
+}
+
+fn keep_seen(session: &mut Session, state: &mut State, seen: &Seen) -> Result<(), FuzzError> {
+    let rate = format!("seen in {}, not replayed itself", seen.why);
+    if seen.failure.kind == FailureKind::Safety {
+        let rate = format!("{rate}; stands by its evidence");
+        stand(session, state, seen, 0, 0, Some(&rate))?;
+    } else {
+        let folder = write_unconfirmed(session, seen, (0, 0), &format!("{rate}: no finding"))?;
+        session.say(format!(
+            "{}: {rate}: no finding",
+            crate::campaign::finding::headline(&seen.failure)
+        ));
+        session.say(format!("  story:     {}", folder.display()));
+    }
+    Ok(())
 }

@@ -8,7 +8,8 @@ use crate::campaign::folder::io;
 use crate::campaign::{FuzzError, RunRole, StoredLine};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -76,19 +77,18 @@ fn used_ms() -> u64 {
 /// I/O, with the path. A line that tells nothing of it counts 0: an older Warren wrote it.
 pub fn spent_before(root: &Path) -> Result<u64, FuzzError> {
     let path = root.join("runs.jsonl");
-    match std::fs::read(&path) {
-        // Lines that are none count nothing.
-        Ok(bytes) => Ok(spent(&String::from_utf8_lossy(&bytes))),
+    match File::open(&path) {
+        Ok(file) => spent(BufReader::new(file)).map_err(io("reading", &path)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(0),
         Err(e) => Err(io("reading", &path)(e)),
     }
 }
 
-fn spent(jsonl: &str) -> u64 {
-    StoredLine::all(jsonl)
-        .filter_map(Result::ok)
-        .filter(|l| l.role != RunRole::Learning && !l.is_cut_off())
-        .map(|l| l.spent_ms)
+/// Lines that are none count nothing.
+fn spent(jsonl: impl BufRead) -> std::io::Result<u64> {
+    let fuzzing = |l: &StoredLine| l.role != RunRole::Learning && !l.is_cut_off();
+    StoredLine::readable(jsonl)
+        .map(|line| line.map(|l| if fuzzing(&l) { l.spent_ms } else { 0 }))
         .sum()
 }
 
@@ -112,8 +112,8 @@ mod tests {
             "{\"role\":\"fuzz\",\"void\":null}\n".into(),
         ]
         .concat();
-        assert_eq!(spent(&text), 123);
-        assert_eq!(spent(""), 0);
+        assert_eq!(spent(text.as_bytes()).unwrap(), 123);
+        assert_eq!(spent(&b""[..]).unwrap(), 0);
         let nowhere = tempfile::tempdir().unwrap();
         assert_eq!(spent_before(nowhere.path()).unwrap(), 0);
         // Bytes that are no text cost their own line.

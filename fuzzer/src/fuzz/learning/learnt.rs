@@ -44,6 +44,12 @@ impl Learnt {
         root.map_or(0, |r| r.run)
     }
 
+    /// A fault-free run that the search starts from.
+    #[must_use]
+    pub fn is_root(&self, run: u64) -> bool {
+        self.roots.iter().any(|r| r.run == run)
+    }
+
     /// Of the kept runs that are no roots the n-th, from 0.
     #[must_use]
     pub fn nth_kept(&self, n: u64) -> u64 {

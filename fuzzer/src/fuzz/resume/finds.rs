@@ -6,6 +6,8 @@ use crate::campaign::finding::Sheet;
 use crate::campaign::{EntryName, KeptFinding, StoredLine};
 use crate::fuzz::figures::snapshot::FindLine;
 use crate::fuzz::session::{FINDS, Session};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use warren_model::FailureKind;
 
@@ -31,8 +33,8 @@ impl Session {
         });
         finds.extend(stand);
         // One that cannot be read was told of before (`spent_before`).
-        let runs = std::fs::read(root.join("runs.jsonl")).unwrap_or_default();
-        finds.extend(of_runs(&String::from_utf8_lossy(&runs)));
+        let runs = File::open(root.join("runs.jsonl")).map(BufReader::new);
+        finds.extend(runs.into_iter().flat_map(of_runs));
         finds.sort_by_key(|f| f.at_ms);
         finds.drain(..finds.len().saturating_sub(FINDS));
         self.snapshot().with(|s| s.finds = finds);
@@ -60,14 +62,14 @@ fn of_queue(names: &[EntryName]) -> Vec<FindLine> {
 }
 
 /// Runs kept for new states alone.
-fn of_runs(jsonl: &str) -> Vec<FindLine> {
+fn of_runs(jsonl: impl BufRead) -> Vec<FindLine> {
     let line = |l: StoredLine| FindLine {
         at_ms: l.at_ms,
         what: "state".into(),
         text: new_states(l.new_states, &l.kinds),
     };
-    StoredLine::all(jsonl)
-        .filter_map(Result::ok)
+    StoredLine::readable(jsonl)
+        .map_while(Result::ok)
         .filter(|l| l.kept.is_some() && !l.new_coverage && l.new_states > 0)
         .map(line)
         .collect()

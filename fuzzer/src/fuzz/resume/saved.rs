@@ -2,11 +2,10 @@
 //! directions between them and the living campaign. Called by the engine at the start, by stage, learning and confirmation at each
 //! run's end. How it lies on disk, and in which order, is `campaign/state`'s business.
 
-use crate::campaign::folder::{append, io, write_whole};
-use crate::campaign::state::{
-    Differences, Identity, Lock, Opened, STATE_VERSION, Store, hook, tidy,
-};
-use crate::campaign::{Folder, FuzzError, KeptFinding, RunRole, state, sync_file};
+pub use super::files::read_back;
+use super::files::redo;
+use crate::campaign::state::{Differences, Identity, Lock, STATE_VERSION, hook};
+use crate::campaign::{Folder, FuzzError, KeptFinding, RunRole, state};
 use crate::fuzz::State;
 use crate::fuzz::confirming::tally::Owed;
 use crate::fuzz::figures::untaught::{Shown, Untaught};
@@ -24,7 +23,6 @@ use libafl::corpus::{Corpus, CorpusId, Testcase};
 use libafl::state::{HasCorpus, HasExecutions, HasRand};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use warren_feedback::{Judge, KnownSlots, KnownStates, Learned, MatchedSequences, SavedBugs};
@@ -198,7 +196,7 @@ pub struct Whole {
 
 impl Whole {
     /// Takes one record in.
-    fn apply(&mut self, record: Record) -> Result<(), String> {
+    pub(super) fn apply(&mut self, record: Record) -> Result<(), String> {
         let Record { now, news } = record;
         for change in news.queue {
             self.queue.apply(change)?;
@@ -320,80 +318,6 @@ pub fn check_resume(options: &FuzzOptions) -> Result<(), FuzzError> {
 pub fn differences(options: &FuzzOptions) -> Result<Differences, FuzzError> {
     let was = state::identity(&options.out.join(&options.instance))?;
     Ok(differences_told(&was, &kept_identity(options)))
-}
-
-/// Reads the state of a campaign, brings its files in line with it, and makes again what a kill cut off.
-///
-/// # Errors
-/// I/O; damage; a kept run that is missing.
-pub fn read_back(folder: &Folder, say: impl Fn(String)) -> Result<(Store, Whole), FuzzError> {
-    let root = folder.root();
-    let Opened {
-        store,
-        checkpoint,
-        records,
-    } = Store::open::<Whole, Record>(root)?;
-    let mut whole = checkpoint;
-    for record in records {
-        whole.apply(record).map_err(|why| FuzzError::Format {
-            path: state::folder(root).join("journal"),
-            why: format!("does not fit the checkpoint: {why}"),
-        })?;
-    }
-    let now = &mut whole.now;
-    let notes = tidy::tidy(
-        root,
-        &tidy::Expected {
-            kept: now.kept,
-            crashes: now.counts.saved_crashes,
-            hangs: now.counts.saved_hangs,
-            parked: whole.queue.parked().collect(),
-            owed: now.owed.is_some(),
-            otherwise: now.owed.as_ref().is_some_and(|o| o.otherwise),
-            run_time_ms: now.fuzz_ms,
-        },
-    )?;
-    notes.into_iter().for_each(say);
-    // Its effects may be there, in part, or not.
-    cut_lines(&root.join("runs.jsonl"), &mut now.redo)?;
-    let told = sync_file::mend(root, now.redo.told_at, &now.redo.told)?;
-    if told != Some(false) {
-        let there = told.is_some().then_some(now.redo.told.len() as u64);
-        now.redo.told_at = there.map_or(0, |length| now.redo.told_at + length);
-        now.redo.told.clear();
-    }
-    redo(root, &now.redo)?;
-    Ok((store, whole))
-}
-
-/// Cuts runs.jsonl back to where the line of the last record begins.
-fn cut_lines(path: &Path, redo: &mut Redo) -> Result<(), FuzzError> {
-    let file = std::fs::File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)
-        .map_err(io("opening", path))?;
-    let length = file.metadata().map_err(io("reading", path))?.len();
-    // A file that somebody shortened is not made longer by zeros.
-    redo.at = redo.at.min(length);
-    file.set_len(redo.at).map_err(io("cutting", path))
-}
-
-fn redo(root: &Path, redo: &Redo) -> Result<(), FuzzError> {
-    if !redo.line.is_empty() {
-        append(&root.join("runs.jsonl"), &redo.line)?;
-        hook::point("line");
-    }
-    if let Some((name, text)) = &redo.queue {
-        write_whole(&root.join("queue").join(name), text.as_bytes())?;
-        hook::point("queue");
-    }
-    if !redo.told.is_empty() {
-        append(&sync_file::path(root), &redo.told)?;
-        hook::point("told");
-    }
-    Ok(())
 }
 
 impl Session {

@@ -99,6 +99,15 @@ fn a_campaign_comes_down_to_a_few_seeds_that_show_as_much() {
     assert_eq!(read_seeds(&same).unwrap().len(), ids.len());
     let e = minimised(&end.folder, same).unwrap_err();
     assert!(e.exit == Exit::Usage && e.text.contains("not empty"), "{e}");
+
+    // A run whose file is damaged is left out; what it alone would have shown is lost, and no more.
+    let damaged = StoredRun::path(&runs, ids[0]);
+    std::fs::write(damaged, "WARNRUN4").unwrap();
+    let without = dir.path().join("without");
+    minimised(&end.folder, without.clone()).unwrap();
+    let seeds = read_seeds(&without).unwrap();
+    let of_it = format!("default-{:06}", ids[0]);
+    assert!(!seeds.is_empty() && seeds.iter().all(|s| !s.name.contains(&of_it)));
 }
 
 #[test]

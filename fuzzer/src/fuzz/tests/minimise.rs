@@ -140,6 +140,16 @@ fn what_cannot_be_gone_on_with_ends_nothing() {
     let said = resume(|o| o.minimize = false);
     assert!(said.contains("--minimize goes on with it"), "{said}");
     assert_eq!(fs::read_to_string(&journal).unwrap(), open);
+    // A `warren tmin` with the same result is at work: it is left alone.
+    let held = fs::File::open(&journal).unwrap();
+    held.try_lock().unwrap();
+    let said = resume(|_| {});
+    assert!(
+        said.contains("not minimised") && said.contains("being written by another Warren"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(&journal).unwrap(), open);
+    drop(held);
     let said = resume(|o| o.run_limit = Some(Duration::from_secs(99)));
     assert!(
         said.contains("begins anew") && said.contains("limit `"),
