@@ -36,7 +36,7 @@ pub struct KnownBug {
     /// The upstream number: `ZOOKEEPER-2332`; without one, what it is.
     pub id: String,
     pub title: String,
-    /// The first release without it, where there is one.
+    /// The first release without it, where there is one; of several lines of releases each one's: `3.8.5, 3.9.3`.
     pub fixed_in: Option<String>,
     signatures: Vec<String>,
     /// Each must match in a line of the failure's own evidence.
@@ -105,14 +105,17 @@ pub fn is_signature(text: &str) -> Result<(), String> {
 type Base = Option<Spanned<String>>;
 
 impl KnownBugs {
-    /// Those of a target; none where it has no such file. A base's file is the base's, as another build may have other bugs: a list says itself
-    /// which other one holds here, too.
+    /// Those of a target in the version that is run; none where it has no such file. A base's file is the base's, as another build may have other bugs:
+    /// a list says itself which other one holds here, too.
     ///
     /// # Errors
     /// What is wrong with the file, with its path and the line.
     pub fn of_target(target: &Target) -> Result<Self, String> {
         match target.folders.first() {
-            Some(folder) => Self::read(&folder.join(FILE), &target.name),
+            Some(folder) => {
+                let list = Self::read(&folder.join(FILE), &target.name)?;
+                Ok(list.in_version(&target.version))
+            }
             None => Ok(Self::default()),
         }
     }
@@ -155,6 +158,17 @@ impl KnownBugs {
             list.0.extend(of_base.0);
         }
         Ok(list)
+    }
+
+    /// Without those that this version has the fix of: what looks like one of them there is another bug, or the same one come back.
+    fn in_version(mut self, version: &str) -> Self {
+        let fixed = |bug: &KnownBug| {
+            bug.fixed_in
+                .as_deref()
+                .is_some_and(|f| is_fixed(f, version))
+        };
+        self.0.retain(|bug| !fixed(bug));
+        self
     }
 
     /// What a file says; `None` where there is none.
@@ -270,6 +284,28 @@ fn all_match<'a, L: Iterator<Item = &'a str>>(patterns: &[Regex], lines: impl Fn
     patterns.iter().all(|p| lines().any(|l| p.is_match(l)))
 }
 
+/// Whether a version has a fix, by the releases that were the first of their lines to have it: where it is not older than the one of its own line (the
+/// first two numbers), or than the newest of them all. What is no row of numbers cannot be compared, and has not.
+fn is_fixed(fixed_in: &str, version: &str) -> bool {
+    let firsts: Option<Vec<Release>> = fixed_in.split(',').map(release).collect();
+    let (Some(firsts), Some(version)) = (firsts, release(version)) else {
+        return false;
+    };
+    let own = firsts.iter().find(|f| f[..2] == version[..2]);
+    own.or(firsts.iter().max()).is_some_and(|f| version >= *f)
+}
+
+/// The numbers of a version; those that are not there are 0.
+type Release = [u64; 4];
+
+fn release(text: &str) -> Option<Release> {
+    let mut numbers = Release::default();
+    for (i, part) in text.trim().split('.').enumerate() {
+        *numbers.get_mut(i)? = part.parse().ok()?;
+    }
+    Some(numbers)
+}
+
 /// What is wrong with a file, with its path and the line.
 fn bad(path: &Path, line: usize, why: &str) -> String {
     format!("{}, line {line}: {why}", path.display())
@@ -281,244 +317,4 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use warren_model::{FailureKind, Stage};
-
-    const HEAD: &str = "version = 1\ntarget = \"t\"\n\n";
-
-    fn failure(signature: &str) -> Failure {
-        Failure {
-            checker: "serve".into(),
-            kind: FailureKind::Liveness,
-            stage: Stage::Degraded,
-            role: None,
-            node: None,
-            evidence: vec![],
-            normalised: String::new(),
-            signature: signature.into(),
-        }
-    }
-
-    /// What is changed in a list -> whether it tells other bugs.
-    #[test]
-    fn the_identity_of_a_list_is_what_it_tells_bugs_by() {
-        let text = "[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\"]\nlog = ['a line']\n";
-        let identity = |bugs: &str| {
-            let (known, _) = KnownBugs::parse(&format!("{HEAD}{bugs}"), "t").unwrap();
-            known.identity()
-        };
-        assert_eq!(identity(""), "");
-        assert_eq!(identity(text).len(), 16);
-        for (old, new, other) in [
-            ("", "", false),
-            ("one", "another title", false),
-            ("T-1", "T-2", true),
-            ("00000001", "00000002", true),
-            ("a line", "a lin", true),
-            ("log", "evidence", true),
-        ] {
-            let changed = identity(&text.replacen(old, new, 1)) != identity(text);
-            assert_eq!(changed, other, "{old} {new}");
-        }
-    }
-
-    #[test]
-    fn a_bug_is_known_by_its_signature_and_its_lines() {
-        let text = format!(
-            "{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\", \"00000002\"]\nfixed_in = \"2.0\"\n\
-             [[bug]]\nid = \"T-2\"\ntitle = \"two\"\nsignatures = [\"00000003\"]\nlog = ['ACK \\d+ dropped', 'no quorum']\n\
-             [[bug]]\nid = \"T-3\"\ntitle = \"three\"\nsignatures = [\"00000005\"]\nevidence = ['waits', '^pid=\\d+']\n"
-        );
-        let (known, _) = KnownBugs::parse(&text, "t").unwrap();
-        let logs = |texts: [&str; 2]| -> BTreeMap<NodeName, String> {
-            [("a", texts[0]), ("b", texts[1])]
-                .map(|(n, t)| (NodeName::from(n), t.to_owned()))
-                .into()
-        };
-        let none = logs(["", ""]);
-        let both = logs(["x", "ACK 12 dropped\nthere is no quorum"]);
-        let apart = logs(["ACK 12 dropped", "no quorum"]);
-        for (signature, logs, id) in [
-            ("00000001", &none, Some("T-1")),
-            ("00000002", &both, Some("T-1")),
-            ("00000003", &both, Some("T-2")),
-            ("00000003", &apart, None),
-            ("00000003", &none, None),
-            ("00000004", &both, None),
-        ] {
-            let got = known.of(&failure(signature), logs).map(|b| b.id.as_str());
-            assert_eq!(got, id, "{signature} {logs:?}");
-        }
-        let ended = |node: &str| Failure {
-            checker: EXIT.into(),
-            node: Some(node.into()),
-            ..failure("00000003")
-        };
-        assert!(known.of(&ended("b"), &both).is_some());
-        assert!(
-            known.of(&ended("a"), &both).is_none(),
-            "that b ended so says nothing of a"
-        );
-        for (evidence, id) in [
-            (vec!["it waits", "pid=7, RUNNABLE"], Some("T-3")),
-            (vec!["it waits\npid=7, RUNNABLE"], Some("T-3")),
-            (vec!["it waits", "no pid=7"], None),
-            (vec![], None),
-        ] {
-            let seen = Failure {
-                evidence: evidence.iter().map(ToString::to_string).collect(),
-                ..failure("00000005")
-            };
-            let got = known.of(&seen, &both).map(|b| b.id.as_str());
-            assert_eq!(got, id, "{evidence:?}");
-        }
-        let one = known.of(&failure("00000001"), &none).unwrap();
-        assert_eq!(one.to_string(), "T-1 (one), fixed in 2.0");
-    }
-
-    #[test]
-    fn a_bad_file_is_refused_with_its_line() {
-        let bug = |rest: &str| format!("{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\n{rest}");
-        for (text, line, part) in [
-            ("version = 2\ntarget = \"t\"\n".to_owned(), 1, "version 2"),
-            (
-                "version = 1\ntarget = \"u\"\n".to_owned(),
-                2,
-                "`u`, this is `t`",
-            ),
-            ("version = 1\n".to_owned(), 1, "target"),
-            (format!("{HEAD}[[bug]\n"), 4, ""),
-            (bug("signatures = []\n"), 7, "no signature"),
-            (bug("signatures = [\n  \"0000001\"]\n"), 8, "`0000001`"),
-            (bug("signatures = [\"0000000A\"]\n"), 7, "`0000000A`"),
-            (
-                bug("signatures = [\"00000001\"]\nlog = [\"(\"]\n"),
-                8,
-                "unclosed",
-            ),
-            (
-                bug("signatures = [\"00000001\"]\nevidence = [\n  \"ok\",\n  \"[\"]\n"),
-                10,
-                "unclosed",
-            ),
-            (
-                bug("signatures = [\"00000001\"]\nlink = \"x\"\n"),
-                8,
-                "link",
-            ),
-            (
-                bug(
-                    "signatures = [\"00000001\"]\n[[bug]]\nid = \"T-1\"\ntitle = \"two\"\nsignatures = [\"00000002\"]\n",
-                ),
-                9,
-                "once in a file",
-            ),
-        ] {
-            let (at, why) = KnownBugs::parse(&text, "t").unwrap_err();
-            assert!(at == line && why.contains(part), "{text}: line {at}: {why}");
-        }
-    }
-
-    #[test]
-    fn no_file_is_no_bug_and_the_path_is_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(FILE);
-        assert!(KnownBugs::read(&path, "t").unwrap().0.is_empty());
-        std::fs::write(&path, "version = 1\ntarget = 5\n").unwrap();
-        let e = KnownBugs::read(&path, "t").unwrap_err();
-        assert!(e.contains("known-bugs.toml, line 2: "), "{e}");
-    }
-
-    #[test]
-    fn a_list_has_its_bases_bugs_too() {
-        let dir = tempfile::tempdir().unwrap();
-        let put = |target: &str, rest: &str| {
-            let folder = dir.path().join(target);
-            std::fs::create_dir_all(&folder).unwrap();
-            let text = format!("version = 1\ntarget = \"{target}\"\n{rest}");
-            std::fs::write(folder.join(FILE), text).unwrap();
-            folder.join(FILE)
-        };
-        let bug = |id: &str| {
-            format!("[[bug]]\nid = \"{id}\"\ntitle = \"x\"\nsignatures = [\"00000001\"]\n")
-        };
-        put("t", &bug("T-1"));
-        let list = put("u", &format!("base = \"../t\"\n{}", bug("U-1")));
-        let known = KnownBugs::read(&list, "u").unwrap();
-        let ids: Vec<_> = known.0.iter().map(|b| b.id.as_str()).collect();
-        assert_eq!(ids, ["U-1", "T-1"]);
-
-        for (rest, part) in [
-            (
-                "base = \"../none\"\n".to_owned(),
-                "u/known-bugs.toml, line 3: `../none` is no ",
-            ),
-            ("base = \"t\"\n".to_owned(), "line 3: `t` is no "),
-            (
-                "base = \"../u\"\n".to_owned(),
-                "line 3: `../u` has a base itself",
-            ),
-            (
-                format!("\nbase = \"../t\"\n{}", bug("T-1")),
-                "line 4: `T-1` is in both lists",
-            ),
-        ] {
-            let e = KnownBugs::read(&put("u", &rest), "u").unwrap_err();
-            assert!(e.contains(part), "{rest}: {e}");
-        }
-        put("t", "[[bug]]\n");
-        let e = KnownBugs::read(&put("u", "base = \"../t\"\n"), "u").unwrap_err();
-        assert!(e.contains("t/known-bugs.toml, line 3: "), "{e}");
-    }
-
-    /// The same daemons, configuration and workload, so the same bugs.
-    #[test]
-    fn faults_on_journal_nodes_show_hdfs_known_bugs_as_known() {
-        let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
-        let of = |name: &str| {
-            let known = KnownBugs::read(&targets.join(name).join(FILE), name).unwrap();
-            known.0.iter().map(|b| b.id.clone()).collect::<Vec<_>>()
-        };
-        let hdfs = of("hdfs");
-        assert!(!hdfs.is_empty());
-        assert_eq!(of("hdfs-journal"), hdfs);
-    }
-
-    /// As `warren replay corpus/hbase/namespace-locked.toml` showed it; a bug that leaves another procedure has the same signatures.
-    #[test]
-    fn a_locked_namespace_is_told_by_the_procedure_that_waits() {
-        let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/hbase");
-        let known = KnownBugs::read(&list.join(FILE), "hbase").unwrap();
-        let procedure = "CreateNamespaceProcedure, owner RUNNABLE";
-        let lock = r#"{"resourceType":"NAMESPACE","resourceName":"hbase","lockType":"EXCLUSIVE","exclusiveLockOwnerProcedure":{"className":"org.apache.hadoop.hbase.master.procedure.CreateNamespaceProcedure","procId":"8"}}"#;
-        for (signature, seen, is) in [
-            ("84304dc5", procedure.to_owned(), true),
-            ("9cd71312", lock.to_owned(), true),
-            ("84304dc5", procedure.replace("Create", "Modify"), false),
-            ("9cd71312", lock.replace("\"hbase\"", "\"default\""), false),
-            ("5efae528", procedure.to_owned(), false),
-        ] {
-            let failure = Failure {
-                evidence: vec![seen],
-                ..failure(signature)
-            };
-            let bug = known.of(&failure, &BTreeMap::new());
-            assert_eq!(bug.is_some(), is, "{failure:?}");
-        }
-    }
-
-    /// The lists that Warren comes with.
-    #[test]
-    fn the_lists_of_the_targets_are_good() {
-        let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
-        let mut lists = 0;
-        for entry in std::fs::read_dir(targets).unwrap() {
-            let folder = entry.unwrap().path();
-            let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-            let known = KnownBugs::read(&folder.join(FILE), &name).unwrap();
-            lists += usize::from(!known.0.is_empty());
-        }
-        assert!(lists > 0);
-    }
-}
+mod tests;

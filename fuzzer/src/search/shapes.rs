@@ -14,7 +14,7 @@ use warren_model::sequence::Cast;
 use warren_model::sequence::shape::with_role;
 use warren_model::{
     At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultKind, FaultSequence, GroupShape,
-    Incarnation, Member, NodeName, Pattern, Phase, Shape, ShapeError, ShapeFault, StartState,
+    Incarnation, Kind, Member, NodeName, Pattern, Phase, Shape, ShapeError, ShapeFault, StartState,
     Trace, Violation, Who,
 };
 
@@ -74,6 +74,21 @@ impl Ground {
             trace,
             incarnations: Vec::new(),
         }
+    }
+
+    /// The pattern as it can be meant here: whose data are another system's forces and writes nothing by itself, and there what it sends stands for
+    /// that (the master of an HBase, whose files lie in HDFS).
+    fn meant(&self, mut p: Pattern) -> Pattern {
+        let to_disk = matches!(p.kind, Some(Kind::Force | Kind::Write));
+        if to_disk && p.frames.is_empty() && self.arrivals(&p) == 0 {
+            let instead = [Kind::Write, Kind::MsgSend, Kind::Send].into_iter();
+            let found = instead.map(Some).find(|kind| {
+                let kind = *kind;
+                self.arrivals(&Pattern { kind, ..p.clone() }) > 0
+            });
+            p.kind = found.unwrap_or(p.kind);
+        }
+        p
     }
 
     /// Most arrivals of a pattern on one node of the fault-free run.
@@ -167,6 +182,7 @@ pub fn cast(
             *how = drawing.how;
         }
         if let At::Pattern(p) = &mut f.at {
+            *p = ground.meant(p.clone());
             let (least, mut most) = asked.n;
             // Frames of recovery are in no fault-free run; what any node does, or one of this role, must be there.
             if p.frames.is_empty() || sequence.faults.is_empty() {

@@ -56,6 +56,8 @@ final class HbaseObserver {
     private Admin admin;
     /** Tells of tables and rows; it leads. */
     private Node master;
+    /** Order numbers of what was read of rows last, by key. */
+    private final Map<String, Long> numbers = new TreeMap<>();
     private final long began = System.nanoTime();
 
     /** @param durable whether all nodes have just been started again: nobody has asked for service since */
@@ -315,14 +317,15 @@ final class HbaseObserver {
             }
             String seen = state[0];
             if (seen != null) {
-                tell(told, HbaseTables.key(table), seen);
+                tell(told, HbaseTables.key(table), seen, 0);
             }
             Map<String, String> rows = new TreeMap<>();
             if (seen != null && !rows(table, seen, rows, limit)) {
                 return false;
             }
             for (Map.Entry<String, String> row : rows.entrySet()) {
-                tell(told, HbaseRows.key(table, row.getKey()), row.getValue());
+                String key = HbaseRows.key(table, row.getKey());
+                tell(told, key, row.getValue(), numbers.getOrDefault(key, 0L));
             }
             half(table, seen, rows);
         }
@@ -331,9 +334,10 @@ final class HbaseObserver {
         return true;
     }
 
-    private void tell(Map<String, String> told, String key, String value) {
+    /** @param number of the change that wrote it; 0 = not known, or of a kind of key that has none */
+    private void tell(Map<String, String> told, String key, String value, long number) {
         told.put(key, value);
-        out.replica(master, "0", key, value, null);
+        out.replica(master, "0", key, value, number == 0 ? null : Long.toString(number));
     }
 
     /** All rows of a table. A disabled one is enabled for it, and disabled again: what is left enabled is no table of the history's any more. */
@@ -498,7 +502,10 @@ final class HbaseObserver {
                 }
             }
             for (String row : workload.rows.of(table)) {
-                String got = HbaseRows.shown(open.get(new Get(HbaseRows.bytes(row))));
+                Result read = open.get(new Get(HbaseRows.bytes(row)));
+                String got = HbaseRows.shown(read);
+                String key = HbaseRows.key(table, row);
+                numbers.put(key, workload.rows.number(key, read));
                 if (got != null) {
                     rows.put(row, got);
                 }

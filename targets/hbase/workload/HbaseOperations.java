@@ -17,7 +17,7 @@ import warren.workload.Result;
 /** Operations on single rows, each made by {@link Client#run} so that it stands in the history. Rows are named by {@link HbaseRows}. */
 final class HbaseOperations {
     private final HbaseRows rows;
-    /** Timestamps: one more than all before is enough, as a row has one writer at a time. */
+    /** Timestamps: one more than all before is enough, as a row has one writer at a time. That of a put is its order number. */
     private final AtomicLong stamps = new AtomicLong();
 
     HbaseOperations(HbaseRows rows) {
@@ -44,11 +44,13 @@ final class HbaseOperations {
         return client.run(Operation.of("write", HbaseRows.key(table, row)).value(value), () -> in(client, table, open -> {
             open.put(new Put(HbaseRows.bytes(row))
                     .addColumn(HbaseRows.bytes(family), HbaseRows.QUALIFIER, stamp, HbaseRows.value(value)));
-            return Result.ok();
+            return Result.ok().mzxid(stamp);
         }));
     }
 
+    /** Tells no number: see {@link HbaseRows#number}. */
     Result delete(Client client, String table, String row) {
+        rows.goes(HbaseRows.key(table, row));
         long stamp = stamps.incrementAndGet();
         return client.run(Operation.of("delete", HbaseRows.key(table, row)), () -> in(client, table, open -> {
             open.delete(new Delete(HbaseRows.bytes(row), stamp));
@@ -58,7 +60,7 @@ final class HbaseOperations {
 
     Result get(Client client, String table, String row) {
         return client.run(Operation.of("read", HbaseRows.key(table, row)), () -> in(client, table, open -> {
-            return Result.ok().value(HbaseRows.shown(open.get(new Get(HbaseRows.bytes(row)))));
+            return seen(table, row, open.get(new Get(HbaseRows.bytes(row))));
         }));
     }
 
@@ -67,9 +69,13 @@ final class HbaseOperations {
         return client.run(Operation.of("read", HbaseRows.key(table, row)), () -> in(client, table, open -> {
             byte[] at = HbaseRows.bytes(row);
             try (ResultScanner found = open.getScanner(new Scan().withStartRow(at).withStopRow(at, true))) {
-                return Result.ok().value(HbaseRows.shown(found.next()));
+                return seen(table, row, found.next());
             }
         }));
+    }
+
+    private Result seen(String table, String row, org.apache.hadoop.hbase.client.Result read) {
+        return Result.ok().value(HbaseRows.shown(read)).mzxid(rows.number(HbaseRows.key(table, row), read));
     }
 
     /** Not in the history: it asks for all rows at once. */

@@ -30,6 +30,7 @@ final class HbaseTables {
     private static final int VERSIONS = 3;
     /** Contents that tables were ever meant to have: `<table> <content>`. */
     private final Set<String> meant = ConcurrentHashMap.newKeySet();
+    private final HbaseRows rows;
     /** The last operation of a table, while it is not known whether it has happened. */
     final Map<String, Doubt> doubts = new LinkedHashMap<>();
 
@@ -49,6 +50,10 @@ final class HbaseTables {
             this.sure = sure;
             this.anew = anew;
         }
+    }
+
+    HbaseTables(HbaseRows rows) {
+        this.rows = rows;
     }
 
     static String key(String table) {
@@ -140,12 +145,14 @@ final class HbaseTables {
     }
 
     /** In the history the rows go while the table's own operation is made. */
-    private static Result nested(Client client, String table, List<String> rows, Inner inner) {
+    private Result nested(Client client, String table, List<String> rows, Inner inner) {
         if (rows.isEmpty()) {
             return inner.run();
         }
         Result[] all = new Result[1];
-        client.run(Operation.of("delete", HbaseRows.key(table, rows.get(0))), () -> {
+        String key = HbaseRows.key(table, rows.get(0));
+        this.rows.goes(key);
+        client.run(Operation.of("delete", key), () -> {
             all[0] = nested(client, table, rows.subList(1, rows.size()), inner);
             return all[0].isOk() ? Result.ok() : Result.unknown(all[0].error());
         });

@@ -10,7 +10,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.hbase.ClusterMetrics;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
@@ -62,7 +64,7 @@ public final class HbaseWorkload extends Driver {
     final HbaseConf conf;
     final HbaseRows rows = new HbaseRows();
     final HbaseOperations operations = new HbaseOperations(rows);
-    final HbaseTables tables = new HbaseTables();
+    final HbaseTables tables = new HbaseTables(rows);
     /** Disabled tables that the observer has enabled, and not disabled again yet. */
     final Set<String> leftEnabled = ConcurrentHashMap.newKeySet();
     /** What an answer of the system said wrongly: {node, what, detail}. */
@@ -160,13 +162,17 @@ public final class HbaseWorkload extends Driver {
         Client one = runner.extra("steps-1");
         Client two = runner.extra("steps-2");
         traffic.put(two.name, new Traffic());
-        boolean[] over = new boolean[1];
+        AtomicBoolean over = new AtomicBoolean();
+        AtomicReference<Error> broke = new AtomicReference<>();
         Thread beside = new Thread(() -> {
-            while (!over[0] && !runner.stepsOver()) {
+            while (!over.get() && !runner.stepsOver()) {
                 try {
                     traffic(two);
                 } catch (Exception e) {
                     // No session: nothing was asked of the system.
+                } catch (Error e) {
+                    broke.set(e);
+                    return;
                 }
                 LockSupport.parkNanos(20_000_000L);
             }
@@ -176,11 +182,21 @@ public final class HbaseWorkload extends Driver {
         try {
             tableSteps(runner, one);
         } finally {
-            over[0] = true;
+            over.set(true);
             // Its operations end by themselves; the runner drops their session if the run is over.
             beside.join(5000);
             one.close();
-            two.close();
+            if (beside.isAlive()) {
+                // Not closed under it: nothing of what it waits for is known to have ended.
+                two.drop();
+            } else {
+                two.close();
+            }
+        }
+        Error error = broke.get();
+        if (error != null) {
+            // Of this program, not of the system: the steps had nothing beside them from then on, and the runner says so.
+            throw error;
         }
     }
 

@@ -20,6 +20,8 @@ final class HdfsFiles {
     private final Map<String, String> ids = new ConcurrentHashMap<>();
     private final Map<String, TreeSet<Integer>> milestones = new ConcurrentHashMap<>();
     private final Map<String, Integer> acknowledged = new ConcurrentHashMap<>();
+    /** How many changes of a name were asked for and not answered. */
+    private final Map<String, Integer> pending = new ConcurrentHashMap<>();
 
     /** Someone is about to make a file at this path, with no piece in it. */
     void made(String path, String id) {
@@ -76,6 +78,24 @@ final class HdfsFiles {
             return false;
         }
         return Integer.parseInt(name.substring(id.length() + 1)) > acknowledged.getOrDefault(id, 0);
+    }
+
+    /** Someone is about to ask for a change of whether there is a file at this path. */
+    void asked(String path) {
+        pending.merge(path, 1, Integer::sum);
+    }
+
+    /** One of those was answered: it is done, and in the journal. */
+    void answered(String path) {
+        pending.merge(path, -1, Integer::sum);
+    }
+
+    /**
+     * Whether a change is under way, or may still be: an active NameNode shows it before the journal has it, and its successor may never have heard of it.
+     * What was not answered is so for good.
+     */
+    boolean isPending(String path) {
+        return pending.getOrDefault(path, 0) > 0;
     }
 
     String id(String path) {

@@ -33,14 +33,32 @@ final class HdfsOperations {
         return made ? Result.ok() : Result.unknown("not made");
     }
 
+    private interface Change {
+        Result make();
+    }
+
+    /** Makes a change after which there is a file at one of these paths, or none. */
+    private Result change(Change change, String... paths) {
+        for (String path : paths) {
+            files.asked(path);
+        }
+        Result made = change.make();
+        if (made.isOk()) {
+            for (String path : paths) {
+                files.answered(path);
+            }
+        }
+        return made;
+    }
+
     /** Makes an empty file and leaves it open. */
     Result create(Client client, String path) {
         String value = path.startsWith(HdfsFiles.PLAIN) ? "" : files.id(path) + ":0";
-        return client.run(Operation.of("create", path).value(value), () -> of(client).call(() -> {
+        return change(() -> client.run(Operation.of("create", path).value(value), () -> of(client).call(() -> {
             HdfsSession session = of(client);
             session.out = session.fs.create(new Path(path), false);
             return Result.ok();
-        }));
+        })), path);
     }
 
     /** Writes pieces into the open file and flushes or closes it. */
@@ -109,13 +127,13 @@ final class HdfsOperations {
     /** In the history the old name goes and the new one comes, while one call is made. */
     Result rename(Client client, String from, String to, String value) {
         Result[] both = new Result[1];
-        client.run(Operation.of("delete", from), () -> {
+        change(() -> client.run(Operation.of("delete", from), () -> {
             both[0] = client.run(Operation.of("create", to).value(value), () -> of(client).call(() -> {
                 boolean done = of(client).fs.rename(new Path(from), new Path(to));
                 return done ? Result.ok() : Result.unknown("not renamed");
             }));
             return both[0].isOk() ? Result.ok() : Result.unknown(both[0].error());
-        });
+        }), from, to);
         if (!both[0].isOk()) {
             synchronized (doubtful) {
                 doubtful.add(new String[] {from, to});
@@ -125,15 +143,19 @@ final class HdfsOperations {
     }
 
     Result delete(Client client, String path) {
-        return client.run(Operation.of("delete", path), () -> of(client).call(() -> {
+        return change(() -> client.run(Operation.of("delete", path), () -> of(client).call(() -> {
             boolean done = of(client).fs.delete(new Path(path), false);
             return done ? Result.ok() : Result.unknown("not there");
-        }));
+        })), path);
     }
 
     Result read(Client client, String path) {
         return client.run(Operation.of("read", path), () -> of(client).call(() -> {
             byte[] content = of(client).readFromActive(path);
+            // Asked behind the read: what was answered by then is in the journal, whatever the read saw of it.
+            if (files.isPending(path)) {
+                return Result.unknown("a change of its name was not answered yet");
+            }
             if (content == null) {
                 return Result.ok();
             }

@@ -12,7 +12,7 @@ use crate::search::strata::Stratum;
 use crate::search::{Alike, Warren, symmetry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use warren_model::{CrashStyle, Fault, GroupShape, NodeName, Shape, Who};
+use warren_model::{CrashStyle, Fault, GroupShape, Kind, NodeName, Shape, Who};
 
 fn deep(nodes: usize, max_dead: usize) -> Sim {
     let mut sim = Sim::new(nodes, max_dead);
@@ -89,6 +89,36 @@ fn which_shapes_can_be_cast_where() {
     short.max_faults = 3;
     assert!(!cast("flapping", &warren(&short), &g, &mut rand));
     assert!(cast("leader-chase", &warren(&short), &g, &mut rand));
+}
+
+/// Like HBase, whose files are HDFS': nobody forces or writes anything, and what is sent stands for it.
+#[test]
+fn where_nothing_is_forced_shapes_come_at_what_is_sent() {
+    let sim = deep(5, 2);
+    let shape = sim.shape();
+    let mut ground = ground(&sim);
+    let elsewhere = |kind: Kind| match kind {
+        Kind::Force | Kind::Write => Kind::Send,
+        other => other,
+    };
+    for e in &mut ground.trace.events {
+        e.kind = elsewhere(e.kind);
+    }
+    let mut rand = XoRand::new(1);
+    for s in shapes::built_in().unwrap() {
+        let cast = shapes::cast(&s, &ground, "sim", &warren(&shape), &mut rand);
+        let faults = cast.unwrap_or_else(|| panic!("{}", s.name)).faults;
+        let kinds = faults.iter().filter_map(|f| match &f.at {
+            At::Pattern(p) => p.kind,
+            _ => None,
+        });
+        let all: Vec<Kind> = kinds.collect();
+        assert!(
+            all.iter().all(|k| elsewhere(*k) == *k),
+            "{}: {all:?}",
+            s.name
+        );
+    }
 }
 
 /// Like HDFS: a leader and one more in a group that bears one death, and a group where nobody leads.

@@ -1,0 +1,350 @@
+//! Which failure is which known bug, in which version; and the lists that come with the targets.
+
+use super::*;
+use warren_executor::target::load_target;
+use warren_model::{FailureKind, Stage};
+
+const HEAD: &str = "version = 1\ntarget = \"t\"\n\n";
+
+fn failure(signature: &str) -> Failure {
+    Failure {
+        checker: "serve".into(),
+        kind: FailureKind::Liveness,
+        stage: Stage::Degraded,
+        role: None,
+        node: None,
+        evidence: vec![],
+        normalised: String::new(),
+        signature: signature.into(),
+    }
+}
+
+/// What is changed in a list -> whether it tells other bugs.
+#[test]
+fn the_identity_of_a_list_is_what_it_tells_bugs_by() {
+    let text =
+        "[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\"]\nlog = ['a line']\n";
+    let identity = |bugs: &str| {
+        let (known, _) = KnownBugs::parse(&format!("{HEAD}{bugs}"), "t").unwrap();
+        known.identity()
+    };
+    assert_eq!(identity(""), "");
+    assert_eq!(identity(text).len(), 16);
+    for (old, new, other) in [
+        ("", "", false),
+        ("one", "another title", false),
+        ("T-1", "T-2", true),
+        ("00000001", "00000002", true),
+        ("a line", "a lin", true),
+        ("log", "evidence", true),
+    ] {
+        let changed = identity(&text.replacen(old, new, 1)) != identity(text);
+        assert_eq!(changed, other, "{old} {new}");
+    }
+}
+
+#[test]
+fn a_bug_is_known_by_its_signature_and_its_lines() {
+    let text = format!(
+        "{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\", \"00000002\"]\nfixed_in = \"2.0\"\n\
+         [[bug]]\nid = \"T-2\"\ntitle = \"two\"\nsignatures = [\"00000003\"]\nlog = ['ACK \\d+ dropped', 'no quorum']\n\
+         [[bug]]\nid = \"T-3\"\ntitle = \"three\"\nsignatures = [\"00000005\"]\nevidence = ['waits', '^pid=\\d+']\n"
+    );
+    let (known, _) = KnownBugs::parse(&text, "t").unwrap();
+    let logs = |texts: [&str; 2]| -> BTreeMap<NodeName, String> {
+        [("a", texts[0]), ("b", texts[1])]
+            .map(|(n, t)| (NodeName::from(n), t.to_owned()))
+            .into()
+    };
+    let none = logs(["", ""]);
+    let both = logs(["x", "ACK 12 dropped\nthere is no quorum"]);
+    let apart = logs(["ACK 12 dropped", "no quorum"]);
+    for (signature, logs, id) in [
+        ("00000001", &none, Some("T-1")),
+        ("00000002", &both, Some("T-1")),
+        ("00000003", &both, Some("T-2")),
+        ("00000003", &apart, None),
+        ("00000003", &none, None),
+        ("00000004", &both, None),
+    ] {
+        let got = known.of(&failure(signature), logs).map(|b| b.id.as_str());
+        assert_eq!(got, id, "{signature} {logs:?}");
+    }
+    let ended = |node: &str| Failure {
+        checker: EXIT.into(),
+        node: Some(node.into()),
+        ..failure("00000003")
+    };
+    assert!(known.of(&ended("b"), &both).is_some());
+    assert!(
+        known.of(&ended("a"), &both).is_none(),
+        "that b ended so says nothing of a"
+    );
+    for (evidence, id) in [
+        (vec!["it waits", "pid=7, RUNNABLE"], Some("T-3")),
+        (vec!["it waits\npid=7, RUNNABLE"], Some("T-3")),
+        (vec!["it waits", "no pid=7"], None),
+        (vec![], None),
+    ] {
+        let seen = Failure {
+            evidence: evidence.iter().map(ToString::to_string).collect(),
+            ..failure("00000005")
+        };
+        let got = known.of(&seen, &both).map(|b| b.id.as_str());
+        assert_eq!(got, id, "{evidence:?}");
+    }
+    let one = known.of(&failure("00000001"), &none).unwrap();
+    assert_eq!(one.to_string(), "T-1 (one), fixed in 2.0");
+}
+
+/// `fixed_in`, the version that is run -> whether it has the fix.
+#[test]
+fn a_fix_is_in_the_lines_of_releases_that_got_it() {
+    for (fixed_in, version, is) in [
+        ("3.5.0", "3.3.1", false),
+        ("3.5.0", "3.4.9", false),
+        ("3.5.0", "3.5.0", true),
+        ("3.5.0", "3.5", true),
+        ("3.5", "3.5.0", true),
+        ("3.5.0", "3.10.0", true),
+        ("3.5.0", "4.0.0", true),
+        ("3.8.5, 3.9.2", "3.8.4", false),
+        ("3.8.5, 3.9.2", "3.8.5", true),
+        ("3.8.5, 3.9.2", "3.8.10", true),
+        ("3.8.5, 3.9.2", "3.9.1", false),
+        ("3.9.2,3.8.5", "3.9.2", true),
+        ("3.8.5, 3.9.2", "3.7.9", false),
+        ("3.8.5, 3.9.2", "3.10.0", true),
+        // Told as known rather than left out by mistake.
+        ("3.5.0", "3.6.0-SNAPSHOT", false),
+        ("3.5.0", "trunk", false),
+        ("3.5.0", "", false),
+        ("trunk", "3.6.0", false),
+        ("3.5.0, some day", "3.6.0", false),
+        ("3.5.0", "1.2.3.4.5", false),
+    ] {
+        assert_eq!(is_fixed(fixed_in, version), is, "{fixed_in}: {version}");
+    }
+}
+
+#[test]
+fn a_bug_is_not_known_in_a_version_that_has_its_fix() {
+    let text = format!(
+        "{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\nsignatures = [\"00000001\"]\nfixed_in = \"2.1\"\n\
+         [[bug]]\nid = \"T-2\"\ntitle = \"two\"\nsignatures = [\"00000001\"]\n"
+    );
+    for (version, id) in [("2.0.9", "T-1"), ("2.1.0", "T-2"), ("2.2", "T-2")] {
+        let (known, _) = KnownBugs::parse(&text, "t").unwrap();
+        let known = known.in_version(version);
+        let bug = known.of(&failure("00000001"), &BTreeMap::new());
+        assert_eq!(bug.map(|b| b.id.as_str()), Some(id), "{version}");
+    }
+}
+
+#[test]
+fn a_bad_file_is_refused_with_its_line() {
+    let bug = |rest: &str| format!("{HEAD}[[bug]]\nid = \"T-1\"\ntitle = \"one\"\n{rest}");
+    for (text, line, part) in [
+        ("version = 2\ntarget = \"t\"\n".to_owned(), 1, "version 2"),
+        (
+            "version = 1\ntarget = \"u\"\n".to_owned(),
+            2,
+            "`u`, this is `t`",
+        ),
+        ("version = 1\n".to_owned(), 1, "target"),
+        (format!("{HEAD}[[bug]\n"), 4, ""),
+        (bug("signatures = []\n"), 7, "no signature"),
+        (bug("signatures = [\n  \"0000001\"]\n"), 8, "`0000001`"),
+        (bug("signatures = [\"0000000A\"]\n"), 7, "`0000000A`"),
+        (
+            bug("signatures = [\"00000001\"]\nlog = [\"(\"]\n"),
+            8,
+            "unclosed",
+        ),
+        (
+            bug("signatures = [\"00000001\"]\nevidence = [\n  \"ok\",\n  \"[\"]\n"),
+            10,
+            "unclosed",
+        ),
+        (
+            bug("signatures = [\"00000001\"]\nlink = \"x\"\n"),
+            8,
+            "link",
+        ),
+        (
+            bug(
+                "signatures = [\"00000001\"]\n[[bug]]\nid = \"T-1\"\ntitle = \"two\"\nsignatures = [\"00000002\"]\n",
+            ),
+            9,
+            "once in a file",
+        ),
+    ] {
+        let (at, why) = KnownBugs::parse(&text, "t").unwrap_err();
+        assert!(at == line && why.contains(part), "{text}: line {at}: {why}");
+    }
+}
+
+#[test]
+fn no_file_is_no_bug_and_the_path_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE);
+    assert!(KnownBugs::read(&path, "t").unwrap().0.is_empty());
+    std::fs::write(&path, "version = 1\ntarget = 5\n").unwrap();
+    let e = KnownBugs::read(&path, "t").unwrap_err();
+    assert!(e.contains("known-bugs.toml, line 2: "), "{e}");
+}
+
+#[test]
+fn a_list_has_its_bases_bugs_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let put = |target: &str, rest: &str| {
+        let folder = dir.path().join(target);
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = format!("version = 1\ntarget = \"{target}\"\n{rest}");
+        std::fs::write(folder.join(FILE), text).unwrap();
+        folder.join(FILE)
+    };
+    let bug =
+        |id: &str| format!("[[bug]]\nid = \"{id}\"\ntitle = \"x\"\nsignatures = [\"00000001\"]\n");
+    put("t", &bug("T-1"));
+    let list = put("u", &format!("base = \"../t\"\n{}", bug("U-1")));
+    let known = KnownBugs::read(&list, "u").unwrap();
+    let ids: Vec<_> = known.0.iter().map(|b| b.id.as_str()).collect();
+    assert_eq!(ids, ["U-1", "T-1"]);
+
+    for (rest, part) in [
+        (
+            "base = \"../none\"\n".to_owned(),
+            "u/known-bugs.toml, line 3: `../none` is no ",
+        ),
+        ("base = \"t\"\n".to_owned(), "line 3: `t` is no "),
+        (
+            "base = \"../u\"\n".to_owned(),
+            "line 3: `../u` has a base itself",
+        ),
+        (
+            format!("\nbase = \"../t\"\n{}", bug("T-1")),
+            "line 4: `T-1` is in both lists",
+        ),
+    ] {
+        let e = KnownBugs::read(&put("u", &rest), "u").unwrap_err();
+        assert!(e.contains(part), "{rest}: {e}");
+    }
+    put("t", "[[bug]]\n");
+    let e = KnownBugs::read(&put("u", "base = \"../t\"\n"), "u").unwrap_err();
+    assert!(e.contains("t/known-bugs.toml, line 3: "), "{e}");
+}
+
+/// The same daemons, configuration and workload, so the same bugs.
+#[test]
+fn faults_on_journal_nodes_show_hdfs_known_bugs_as_known() {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+    let of = |name: &str| {
+        let known = KnownBugs::read(&targets.join(name).join(FILE), name).unwrap();
+        known.0.iter().map(|b| b.id.clone()).collect::<Vec<_>>()
+    };
+    let hdfs = of("hdfs");
+    assert!(!hdfs.is_empty());
+    assert_eq!(of("hdfs-journal"), hdfs);
+}
+
+/// As `warren replay corpus/hbase/namespace-locked.toml` showed it; a bug that leaves another procedure has the same signatures.
+#[test]
+fn a_locked_namespace_is_told_by_the_procedure_that_waits() {
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/hbase");
+    let known = KnownBugs::read(&list.join(FILE), "hbase").unwrap();
+    let procedure = "CreateNamespaceProcedure, owner RUNNABLE";
+    let lock = r#"{"resourceType":"NAMESPACE","resourceName":"hbase","lockType":"EXCLUSIVE","exclusiveLockOwnerProcedure":{"className":"org.apache.hadoop.hbase.master.procedure.CreateNamespaceProcedure","procId":"8"}}"#;
+    for (signature, seen, is) in [
+        ("84304dc5", procedure.to_owned(), true),
+        ("9cd71312", lock.to_owned(), true),
+        ("84304dc5", procedure.replace("Create", "Modify"), false),
+        ("9cd71312", lock.replace("\"hbase\"", "\"default\""), false),
+        ("5efae528", procedure.to_owned(), false),
+    ] {
+        let failure = Failure {
+            evidence: vec![seen],
+            ..failure(signature)
+        };
+        let bug = known.of(&failure, &BTreeMap::new());
+        assert_eq!(bug.is_some(), is, "{failure:?}");
+    }
+}
+
+/// What the line of a log alone would take for the bug: any recovery of a block, and a deposed master's table descriptor.
+#[test]
+fn what_a_check_saw_tells_a_bug_from_its_neighbours() {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+    let recovery =
+        "Inconsistent size of finalized replicas. Replica blk_1073741825_1002[numBytes=60]";
+    let open = "Failed to open region x, will report to master\nCannot append; log is closed, regionName = x";
+    for (target, signature, seen, log, is) in [
+        (
+            "hdfs",
+            "cbbdadd6",
+            "/usr/root/fav2/file01 at version 31",
+            recovery,
+            true,
+        ),
+        (
+            "hdfs",
+            "de180f3f",
+            "/usr/root/final, owner DFSClient_1",
+            recovery,
+            true,
+        ),
+        (
+            "hdfs",
+            "de180f3f",
+            "/client-1/c0-3, owner DFSClient_1",
+            recovery,
+            false,
+        ),
+        (
+            "hbase",
+            "254dfda2",
+            "hm1: t: [e/.regioninfo (41 bytes), e/recovered.edits/1.seqid (0 bytes)]",
+            open,
+            true,
+        ),
+        (
+            "hbase",
+            "3eb399a8",
+            "hm1: t/e: [recovered.edits/1.seqid (0 bytes)]",
+            open,
+            true,
+        ),
+        (
+            "hbase",
+            "254dfda2",
+            "hm1: t: [.tabledesc/.tableinfo.0000000003 (700 bytes)]",
+            open,
+            false,
+        ),
+    ] {
+        let known = KnownBugs::read(&targets.join(target).join(FILE), target).unwrap();
+        let failure = Failure {
+            evidence: vec![seen.to_owned()],
+            ..failure(signature)
+        };
+        let logs = [(NodeName::from("n1"), log.to_owned())].into();
+        assert_eq!(known.of(&failure, &logs).is_some(), is, "{failure:?}");
+    }
+}
+
+/// The lists that Warren comes with. Each bug was shown in the version that target.toml names.
+#[test]
+fn the_lists_of_the_targets_are_good() {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+    let mut lists = 0;
+    for entry in std::fs::read_dir(targets).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let known = KnownBugs::read(&folder.join(FILE), &name).unwrap();
+        lists += usize::from(!known.0.is_empty());
+        let target = load_target(&folder, None, false, &[]).unwrap();
+        let here = KnownBugs::of_target(&target).unwrap();
+        assert_eq!(here.0.len(), known.0.len(), "{name}");
+    }
+    assert!(lists > 0);
+}
