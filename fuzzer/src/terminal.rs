@@ -146,6 +146,12 @@ pub fn restore_terminal() {
     }
 }
 
+/// Whether this takes bytes now. Who prints where nobody reads waits for ever.
+#[must_use]
+pub fn takes_now(fd: &impl AsFd) -> bool {
+    takes_until(fd, Instant::now())
+}
+
 /// Whether a terminal takes bytes before this time; asked once at least.
 fn takes_until(terminal: &impl AsFd, until: Instant) -> bool {
     loop {

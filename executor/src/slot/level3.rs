@@ -460,14 +460,23 @@ mod tests {
     #[test]
     fn a_claim_that_was_killed_halfway_is_swept_when_it_is_old() {
         let dir = tempfile::tempdir().unwrap();
-        let at = |n: u32| dir.path().join(format!("slot-{n}.state"));
-        let taken = name(249).unwrap();
+        let at = |n: u8| dir.path().join(format!("slot-{n}.state"));
+        // Names are the machine's: other tests, and another checkout, may have some.
+        let free: Vec<u8> = (1..=249)
+            .rev()
+            .filter(|n| name(*n).is_ok())
+            .take(4)
+            .collect();
+        let [old, not_ours, young, held] = free[..] else {
+            panic!("{free:?}");
+        };
+        let taken = name(held).unwrap();
         // The text, and the age in seconds: what is gone of file and folder.
         for (number, text, age, gone) in [
-            (246, "", 90, true),
-            (247, "owner 1", 90, true),
-            (248, "", 10, false),
-            (249, "", 90, false),
+            (old, "", 90, true),
+            (not_ours, "owner 1", 90, true),
+            (young, "", 10, false),
+            (held, "", 90, false),
         ] {
             let folder = dir.path().join(format!("slot-{number}"));
             fs::create_dir(&folder).unwrap();
@@ -483,7 +492,11 @@ mod tests {
             assert_eq!(there, [!gone; 2], "{number}");
         }
         drop(taken);
-        let locked = File::open(at(249)).unwrap();
+        // A child that another test is starting may have it for a moment.
+        while name(held).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let locked = File::open(at(held)).unwrap();
         locked.try_lock().unwrap();
         assert_eq!(sweep(dir.path()).slots, 0, "whoever holds it lives");
         locked.unlock().unwrap();

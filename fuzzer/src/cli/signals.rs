@@ -47,7 +47,8 @@ impl Interrupt {
         }
         // What set-up waits for (mvn, javac) ends now; later there is none.
         setup::stop();
-        if !terminal::is_drawing() {
+        // On the thread that takes signals: a second one must find it free.
+        if !terminal::is_drawing() && terminal::takes_now(&std::io::stderr()) {
             eprintln!(
                 "warren: ending; the run that is going on is cut off and does not count (Ctrl-C again ends at once)"
             );

@@ -197,7 +197,7 @@ fn read(out: &Path) -> Result<Kept, CliError> {
     Ok(kept)
 }
 
-/// The kept runs of one instance, by id, without those whose file is damaged.
+/// The kept runs of one instance, by id, without those whose file is damaged; where every one is, there is nothing to go on with.
 fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> {
     let runs = folder.join("runs");
     let mut ids: Vec<u64> = std::fs::read_dir(&runs)
@@ -206,9 +206,11 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
         .filter_map(|e| e.file_name().to_str()?.strip_suffix(".run")?.parse().ok())
         .collect();
     ids.sort_unstable();
+    let mut left = ids.len();
     for id in ids {
         let stored = match StoredRun::read(&runs, id) {
-            Err(e) if e.is_of_lost_file() => {
+            Err(e) if e.is_of_lost_file() && left > 1 => {
+                left -= 1;
                 eprintln!("warren: {e}: this run is left out");
                 continue;
             }

@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use warren_executor::{PrefixUse, RunOptions};
 use warren_feedback::{KnownSlots, KnownStates, RunObserver};
-use warren_model::{FailureKind, FaultSequence, Judgement, RunRecord, Verdict, Void};
+use warren_model::{FailureKind, FaultSequence, Judgement, Phase, RunRecord, Verdict, Void};
 
 /// A void run is repeated so often.
 const VOID_REPEATS: u32 = 3;
@@ -162,7 +162,20 @@ impl FuzzStage {
         let is_find = judged.0 == ExecuteInputResult::Solution
             || confirm::first_new_failure(&self.session, product, judgement).is_some();
         let looked_at = is_find || confirm::is_fresh(handed.state, judgement);
-        let void = judgement.void.as_ref().map(ToString::to_string);
+        let told = !is_void(run);
+        let why = match &judgement.void {
+            Some(void) => Some(void.to_string()),
+            // A fault of the start may be what kept the cluster from coming up.
+            None if !told && !begins_in_start(&job.sequence) => {
+                Some("the cluster and its workload did not come up".to_owned())
+            }
+            None => None,
+        };
+        let seeds = &self.session.seeds;
+        // What told nothing before may be void by itself.
+        let first = seeds
+            .first_try()
+            .unwrap_or(job.pick.as_ref().is_none_or(|p| p.tries == 0));
         self.settle(handed.executor, handed.state, &job, judged.1, is_find)?;
         if looked_at {
             confirm::owe(&mut self.session, handed.executor, handed.state, &job.why)?;
@@ -170,26 +183,25 @@ impl FuzzStage {
         self.session.commit(handed.state)?;
         self.decide(handed)?;
         self.session.publish(handed.state, false)?;
-        self.count_void(&job, void)
+        self.count_void(told, why.filter(|_| first))
     }
 
     /// On a machine that stays short every run is void: each sequence would lose its tries to that, until nothing were left to test. A campaign
     /// that ends here goes on with what is left, and with what has tries left. That a void run costs no try is no way: what is void by itself
     /// would come again for ever.
-    fn count_void(&mut self, job: &Job, void: Option<String>) -> Result<(), FuzzError> {
-        let Some(why) = void else {
+    fn count_void(&mut self, told: bool, why: Option<String>) -> Result<(), FuzzError> {
+        if told {
             self.void_in_a_row = 0;
+        }
+        let Some(why) = why else {
             return Ok(());
         };
-        // What was void before may be void by itself.
-        if job.pick.as_ref().is_none_or(|p| p.tries == 0) {
-            self.void_in_a_row += 1;
-        }
+        self.void_in_a_row += 1;
         if self.void_in_a_row < MOST_VOID {
             return Ok(());
         }
         Err(FuzzError::Cluster(format!(
-            "{MOST_VOID} sequences in a row told nothing, each in {} runs (void), the last because: {why}\n  mend what keeps the machine from making runs, and go on with `-i -`: the campaign is kept as it is",
+            "{MOST_VOID} sequences in a row told nothing, each in up to {} runs, the last because: {why}\n  mend what keeps the machine from making runs, and go on with `-i -`: the campaign is kept as it is",
             VOID_REPEATS + 1
         )))
     }
@@ -437,6 +449,11 @@ fn keep<E: Cluster>(
         park(session, state)?;
     }
     Ok((info.new_slots, info.new_states))
+}
+
+fn begins_in_start(sequence: &FaultSequence) -> bool {
+    let mut faults = sequence.faults.iter();
+    faults.any(|f| f.at.phase() == Phase::Start)
 }
 
 /// It is no test: void, or over before GO without a failure.

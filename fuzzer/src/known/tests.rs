@@ -317,6 +317,13 @@ fn what_a_check_saw_tells_a_bug_from_its_neighbours() {
         (
             "hbase",
             "254dfda2",
+            "hm1: t: [e/.regioninfo (41 bytes), e/Personal/9f33 (5000 bytes)]",
+            open,
+            false,
+        ),
+        (
+            "hbase",
+            "254dfda2",
             "hm1: t: [.tabledesc/.tableinfo.0000000003 (700 bytes)]",
             open,
             false,

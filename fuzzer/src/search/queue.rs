@@ -46,7 +46,8 @@ pub struct Queue {
     /// Since they were last taken away; no part of what is saved.
     #[serde(skip)]
     changes: Vec<Change>,
-    /// Kept runs whose files cannot be read; no part of what is saved: another process may find them mended.
+    /// Kept runs whose files cannot be read; no part of what is saved: their entries are gone for good, and another process finds such a file out anew
+    /// where it draws from all kept runs.
     #[serde(skip)]
     lost: BTreeSet<u64>,
 }

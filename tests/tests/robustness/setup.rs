@@ -6,7 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use warren_executor::setup::jdk;
-use warren_tests::{cluster, descendants, eventually, kill, run, still_alive, text_of, warren};
+use warren_tests::{
+    cluster, descendants, eventually, kill, levels, run, still_alive, text_of, warren,
+};
 
 /// A folder that answers as a JDK of that version would.
 fn fake_jdk(dir: &Path, version: &str) -> String {
@@ -217,13 +219,25 @@ fn a_cache_that_cannot_be_used_and_none() {
         c.env_remove(v);
     }
     refused(c, 1, &["no place for the cache", "set WARREN_CACHE"]);
-    // The slots of levels 1 and 2 have their own. Said before anything is fetched into it.
-    let hidden = tempfile::tempdir_in("/dev/shm").unwrap();
-    let mut c = fuzz(d, "canary", &[]);
+    nothing_made(d);
+}
+
+/// The slots of levels 1 and 2 have a /dev/shm of their own.
+#[test]
+fn a_cache_that_no_slot_sees_is_refused_before_anything_is_fetched_into_it() {
+    if !levels().iter().any(|level| *level < 3) {
+        eprintln!("SKIPPED: only level 3 works here");
+        return;
+    }
+    let (dir, hidden) = (
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir_in("/dev/shm").unwrap(),
+    );
+    let mut c = fuzz(dir.path(), "canary", &[]);
     c.env("WARREN_CACHE", hidden.path());
     refused(c, 1, &["/dev/shm of their own", "set WARREN_CACHE"]);
-    nothing_made(hidden.path());
-    nothing_made(d);
+    assert_eq!(std::fs::read_dir(hidden.path()).unwrap().count(), 0);
+    nothing_made(dir.path());
 }
 
 #[test]

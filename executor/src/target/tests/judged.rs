@@ -221,6 +221,12 @@ fn a_flush_that_failed_excuses_hbase_only_by_what_the_network_or_hdfs_said() {
             true,
         ),
         (
+            "no connection in time, as Hadoop says it",
+            "",
+            "Caused by: org.apache.hadoop.net.ConnectTimeoutException: Call From hm1/127.0.0.11 to 127.0.0.16:8020 failed on socket timeout exception\n\tat org.apache.hadoop.net.NetUtils.wrapWithMessage(NetUtils.java:831)\n",
+            true,
+        ),
+        (
             "the NameNode, of a file that another one has by now",
             "",
             "Caused by: org.apache.hadoop.ipc.RemoteException(java.io.FileNotFoundException): File does not exist: /hbase/x (inode 16470) [Lease.  Holder: DFSClient_1, pending creates: 1]\n",

@@ -36,7 +36,7 @@ pub struct Tidied {
 /// Tidies an instance's folder.
 ///
 /// # Errors
-/// A run that the search begins from is not there any more; I/O, with the path.
+/// A run that the search begins from is not there any more, or many are not; I/O, with the path.
 pub fn tidy(root: &Path, expected: &Expected) -> Result<Tidied, FuzzError> {
     let mut tidied = Tidied::default();
     for sub in ["", "queue", "crashes", "hangs", "runs", "findings", "state"] {
@@ -100,6 +100,11 @@ fn temporaries(folder: &Path) -> Result<(), FuzzError> {
     Ok(())
 }
 
+/// So many kept runs may be missing: with more the folder is rather half a copy, and what is left out does not come back.
+fn most_missing(kept: u64) -> usize {
+    usize::try_from(kept / 20).unwrap_or(usize::MAX).max(3)
+}
+
 /// Runs nobody was told of go. Of the others only those that the search begins from must be there.
 fn runs(folder: &Path, expected: &Expected, tidied: &mut Tidied) -> Result<(), FuzzError> {
     let mut there = BTreeSet::new();
@@ -131,6 +136,19 @@ fn runs(folder: &Path, expected: &Expected, tidied: &mut Tidied) -> Result<(), F
     let parked = expected.parked.iter().filter(|id| there.contains(id));
     let parked = parked.map(|id| (*id, folder.join(format!("{id:06}.parked"))));
     missing.extend(parked.filter(|(_, path)| !path.is_file()));
+    if let Some((_, first)) = missing
+        .first()
+        .filter(|_| missing.len() > most_missing(expected.kept))
+    {
+        return Err(FuzzError::Format {
+            path: first.clone(),
+            why: format!(
+                "is missing, and {} more of {}: too many to go on without them: bring them back, if they are somewhere (a copy that is not complete yet)",
+                missing.len() - 1,
+                folder.display()
+            ),
+        });
+    }
     if let Some((_, first)) = missing.first() {
         let others = match missing.len() - 1 {
             0 => String::new(),
@@ -303,6 +321,31 @@ mod tests {
                 "{missing:?}: {:?}",
                 tidied.lost
             );
+        }
+    }
+
+    #[test]
+    fn half_a_copy_is_refused() {
+        for (kept, missing, refused) in [
+            (10, 3, false),
+            (10, 4, true),
+            (200, 10, false),
+            (200, 11, true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let runs = dir.path().join("runs");
+            fs::create_dir(&runs).unwrap();
+            for id in 0..kept - missing {
+                fs::write(runs.join(format!("{id:06}.run")), "x").unwrap();
+            }
+            let expected = Expected {
+                kept,
+                ..Expected::default()
+            };
+            match tidy(dir.path(), &expected) {
+                Ok(tidied) => assert!(!refused && tidied.lost.len() as u64 == missing),
+                Err(e) => assert!(refused && e.to_string().contains("bring them back"), "{e}"),
+            }
         }
     }
 }

@@ -183,8 +183,9 @@ fn runs_that_are_gone_at_resume_are_said_and_left_out() {
     };
     o.max_sequences = Some(35);
     fuzz(few(), o, nothing());
-    let gone = there(&root, ".run");
-    assert!(gone.len() > 1, "{gone:?}");
+    // More would be half a copy.
+    let gone: Vec<u64> = there(&root, ".run").into_iter().take(3).collect();
+    assert_eq!(gone.len(), 3);
     for id in &gone {
         fs::remove_file(root.join(format!("runs/{id:06}.run"))).unwrap();
     }
