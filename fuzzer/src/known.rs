@@ -41,6 +41,8 @@ pub struct KnownBug {
     signatures: Vec<String>,
     /// Each must match in a line of the failure's own evidence.
     evidence: Vec<Regex>,
+    /// None may: one failure tells all that differs, and what this bug does not do is another one's.
+    unless_evidence: Vec<Regex>,
     /// Each must match in one and the same node's log: that of the process that ended, where one did.
     log: Vec<Regex>,
 }
@@ -64,6 +66,8 @@ struct BugText {
     signatures: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
     evidence: Vec<Spanned<String>>,
+    #[serde(default)]
+    unless_evidence: Vec<Spanned<String>>,
     #[serde(default)]
     log: Vec<Spanned<String>>,
 }
@@ -232,6 +236,7 @@ impl KnownBugs {
             };
             bugs.push(KnownBug {
                 evidence: patterns(&b.evidence)?,
+                unless_evidence: patterns(&b.unless_evidence)?,
                 log: patterns(&b.log)?,
                 id,
                 title: b.title,
@@ -256,10 +261,15 @@ impl KnownBugs {
             (b.id.clone(), b.signatures.clone(), evidence, log)
         };
         let all: Vec<_> = self.0.iter().map(of).collect();
-        match all.as_slice() {
-            [] => String::new(),
-            all => format!("{:016x}", fnv1a(format!("{all:?}").as_bytes())),
+        if all.is_empty() {
+            return String::new();
         }
+        // A list without these has the identity that journals of before know.
+        let unless = self.0.iter().filter(|b| !b.unless_evidence.is_empty());
+        let unless: String = unless
+            .map(|b| format!("{} {:?}", b.id, patterns(&b.unless_evidence) as Vec<String>))
+            .collect();
+        format!("{:016x}", fnv1a(format!("{all:?}{unless}").as_bytes()))
     }
 
     /// The bug that a failure of a run is, by its signature, its evidence and the nodes' logs. Why a process ended stands in the log of its
@@ -274,6 +284,10 @@ impl KnownBugs {
             let seen = || failure.evidence.iter().flat_map(|e| e.lines());
             bug.signatures.contains(&failure.signature)
                 && all_match(&bug.evidence, seen)
+                && !bug
+                    .unless_evidence
+                    .iter()
+                    .any(|p| seen().any(|l| p.is_match(l)))
                 && (bug.log.is_empty() || asked.any(|(_, log)| all_match(&bug.log, || log.lines())))
         })
     }

@@ -37,6 +37,7 @@ fn the_identity_of_a_list_is_what_it_tells_bugs_by() {
         ("00000001", "00000002", true),
         ("a line", "a lin", true),
         ("log", "evidence", true),
+        ("log", "unless_evidence", true),
     ] {
         let changed = identity(&text.replacen(old, new, 1)) != identity(text);
         assert_eq!(changed, other, "{old} {new}");
@@ -292,6 +293,14 @@ fn what_a_check_saw_tells_a_bug_from_its_neighbours() {
             "/usr/root/final, owner DFSClient_1",
             recovery,
             true,
+        ),
+        // One failure tells of all keys: what no truncate does is another bug.
+        (
+            "hdfs",
+            "cbbdadd6",
+            "/usr/root/fav2/file01 at version 31\n/client-1/c1-3 at version 7",
+            recovery,
+            false,
         ),
         (
             "hdfs",
