@@ -144,8 +144,7 @@ pub(super) fn instrument(p: &Inner) -> Result<Made, Failed> {
             &cache::sha256(text.as_bytes())[..16]
         )));
     }
-    let files: Vec<&Path> = jars.iter().map(PathBuf::as_path).collect();
-    class_paths::claim(&p.cache, &folder, &p.target.name, &files);
+    class_paths::claim(&p.cache, &folder, &p.target.name, &jars);
     let pairs = p.jars.iter().zip(jars.iter().cloned());
     let todo: Vec<(&PathBuf, PathBuf)> = pairs.filter(|(_, place)| !cache::intact(place)).collect();
     if !todo.is_empty() {

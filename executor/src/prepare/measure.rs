@@ -63,9 +63,8 @@ pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), Failed> {
         .map(|(i, j)| place(i, j))
         .collect();
     let table = folder.join(format!("{}-{}.probes", p.target.name, &key[..16]));
-    let files = jars.iter().chain([&table]).map(PathBuf::as_path);
-    let files: Vec<&Path> = files.collect();
-    class_paths::claim(&p.cache, &folder, &p.target.name, &files);
+    let files = jars.iter().chain([&table]);
+    class_paths::claim(&p.cache, &folder, &p.target.name, files);
     let there = || cache::intact(&table) && jars.iter().all(|j| cache::intact(j));
     if !there() {
         let _guard = cache::lock(&p.cache, "instrument")?;

@@ -143,9 +143,9 @@ pub fn free(folder: &Path) -> Option<u64> {
 }
 
 /// Things kept of each target, whatever their age.
-const KEEP: usize = 3;
-/// One used so recently may be in use.
-const IN_USE: Duration = Duration::from_secs(2 * 3600);
+pub const KEEP: usize = 3;
+/// One used so recently may be in use: no run lasts that long.
+pub const IN_USE: Duration = Duration::from_secs(2 * 3600);
 
 /// What is in a folder of the cache, by name, with the time that tells its last use.
 #[must_use]

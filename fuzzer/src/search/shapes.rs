@@ -76,19 +76,23 @@ impl Ground {
         }
     }
 
-    /// The pattern as it can be meant here: whose data are another system's forces and writes nothing by itself, and there what it sends stands for
-    /// that (the master of an HBase, whose files lie in HDFS).
-    fn meant(&self, mut p: Pattern) -> Pattern {
+    /// Makes the pattern what can be meant here, and answers its arrivals: whose data are another system's forces and writes nothing by itself, and
+    /// there what it sends stands for that (the master of an HBase, whose files lie in HDFS).
+    fn meant(&self, p: &mut Pattern) -> u32 {
+        let there = self.arrivals(p);
         let to_disk = matches!(p.kind, Some(Kind::Force | Kind::Write));
-        if to_disk && p.frames.is_empty() && self.arrivals(&p) == 0 {
-            let instead = [Kind::Write, Kind::MsgSend, Kind::Send].into_iter();
-            let found = instead.map(Some).find(|kind| {
-                let kind = *kind;
-                self.arrivals(&Pattern { kind, ..p.clone() }) > 0
-            });
-            p.kind = found.unwrap_or(p.kind);
+        if there > 0 || !to_disk || !p.frames.is_empty() {
+            return there;
         }
-        p
+        for kind in [Kind::Write, Kind::MsgSend, Kind::Send] {
+            let kind = Some(kind);
+            let there = self.arrivals(&Pattern { kind, ..p.clone() });
+            if there > 0 {
+                p.kind = kind;
+                return there;
+            }
+        }
+        0
     }
 
     /// Most arrivals of a pattern on one node of the fault-free run.
@@ -182,11 +186,10 @@ pub fn cast(
             *how = drawing.how;
         }
         if let At::Pattern(p) = &mut f.at {
-            *p = ground.meant(p.clone());
             let (least, mut most) = asked.n;
             // Frames of recovery are in no fault-free run; what any node does, or one of this role, must be there.
             if p.frames.is_empty() || sequence.faults.is_empty() {
-                let there = ground.arrivals(p);
+                let there = ground.meant(p);
                 if there < least {
                     return None;
                 }

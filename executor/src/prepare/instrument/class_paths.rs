@@ -23,8 +23,13 @@ const UNLISTED: Duration = Duration::from_secs(30 * 24 * 3600);
 static OWN: Mutex<Vec<Locked>> = Mutex::new(Vec::new());
 
 /// Keeps these files of the folder for as long as this process lives, whether they are there yet or not.
-pub(in crate::prepare) fn claim(cache: &Path, folder: &Path, target: &str, files: &[&Path]) {
-    let names = files.iter().filter_map(|f| f.file_name()?.to_str());
+pub(in crate::prepare) fn claim<'f>(
+    cache: &Path,
+    folder: &Path,
+    target: &str,
+    files: impl IntoIterator<Item = &'f PathBuf>,
+) {
+    let names = files.into_iter().filter_map(|f| f.file_name()?.to_str());
     let text: String = names.map(|n| format!("{n}\n")).collect();
     let key = &cache::sha256(text.as_bytes())[..16];
     let list = folder.join(format!("{target}-{key}{LIST}"));
@@ -194,7 +199,7 @@ mod tests {
         // Another Warren that lives, and this one.
         let living = File::open(folder.join(format!("toy-{:016x}.list", 5))).unwrap();
         living.try_lock_shared().unwrap();
-        claim(cache, &folder, "toy", &[&folder.join(jar(30))]);
+        claim(cache, &folder, "toy", [&folder.join(jar(30))]);
         write(&jar(30), "jar");
 
         prune(cache, &folder, "toy");
@@ -223,7 +228,7 @@ mod tests {
         // The next start marks its use anew.
         let list = own.file_name().unwrap().to_str().unwrap().to_owned();
         aged(&list, 50);
-        claim(cache, &folder, "toy", &[&folder.join(jar(30))]);
+        claim(cache, &folder, "toy", [&folder.join(jar(30))]);
         let used = fs::metadata(&own).unwrap().modified().unwrap();
         assert!(used.elapsed().unwrap() < Duration::from_secs(3600));
     }

@@ -4,15 +4,11 @@
 //! living Warren never loses one. A Warren that was paused for longer goes on without them, only slower. Removes nothing it cannot
 //! name: other files in the folder stay.
 
-use crate::setup::cache;
+use crate::setup::cache::{self, IN_USE, KEEP};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-/// Sets kept of each target, whatever their age.
-const KEEP: usize = 3;
-/// A set used so recently may be in use: no run lasts that long.
-const IN_USE: Duration = Duration::from_secs(2 * 3600);
 /// The parts of a set; the last one says that the set was tried.
 const PARTS: [&str; 6] = ["nodes", "plain", "workload", "hot", "hotworkload", "tried"];
 
@@ -84,6 +80,7 @@ fn set_of(name: &str) -> Option<(&str, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     const HOUR: u64 = 3600;
 

@@ -136,24 +136,19 @@ fn runs(folder: &Path, expected: &Expected, tidied: &mut Tidied) -> Result<(), F
     let parked = expected.parked.iter().filter(|id| there.contains(id));
     let parked = parked.map(|id| (*id, folder.join(format!("{id:06}.parked"))));
     missing.extend(parked.filter(|(_, path)| !path.is_file()));
-    if let Some((_, first)) = missing
-        .first()
-        .filter(|_| missing.len() > most_missing(expected.kept))
-    {
-        return Err(FuzzError::Format {
-            path: first.clone(),
-            why: format!(
-                "is missing, and {} more of {}: too many to go on without them: bring them back, if they are somewhere (a copy that is not complete yet)",
-                missing.len() - 1,
-                folder.display()
-            ),
-        });
-    }
     if let Some((_, first)) = missing.first() {
         let others = match missing.len() - 1 {
             0 => String::new(),
             n => format!(", and {n} more of {}", folder.display()),
         };
+        if missing.len() > most_missing(expected.kept) {
+            return Err(FuzzError::Format {
+                path: first.clone(),
+                why: format!(
+                    "is missing{others}: too many to go on without them: bring them back, if they are somewhere (a copy that is not complete yet)"
+                ),
+            });
+        }
         tidied.notes.push(format!(
             "{} is missing{others}: left out, with the children to come of each run",
             first.display()

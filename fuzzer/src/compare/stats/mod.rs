@@ -6,12 +6,12 @@ pub mod curve;
 pub mod rank;
 pub mod survival;
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::RngCore;
+use crate::search::XoRand;
+use crate::search::rand::below;
 
-/// An index below `n`, each as probable as the others.
-fn below(random: &mut Xoshiro256PlusPlus, n: usize) -> usize {
-    ((u128::from(random.next_u64()) * n as u128) >> 64) as usize
+/// An index of `n`, each as probable as the others.
+fn index(random: &mut XoRand, n: usize) -> usize {
+    below(random, n as u64) as usize
 }
 
 /// P(|Z| > z) of the standard normal distribution.

@@ -2,9 +2,8 @@
 //! interval, Mann and Whitney's test (can it be chance), Holm's correction (of several tests, is one chance). Pure: the bootstrap draws
 //! from a seed of its own, so the same samples give the same interval.
 
-use super::{below, median, two_sided};
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::SeedableRng;
+use super::{index, median, two_sided};
+use crate::search::XoRand;
 use std::cmp::Ordering;
 
 /// Resamples of the bootstrap: of 2,000, an end of the interval depends on the seed in its second digit.
@@ -42,7 +41,7 @@ pub fn a12_interval(x: &[f64], y: &[f64], seed: u64) -> Option<(f64, f64)> {
     if x.len() < LEAST || y.len() < LEAST {
         return None;
     }
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut random = XoRand::new(seed);
     let mut sorted = y.to_vec();
     sorted.sort_by(f64::total_cmp);
     // Of each value of `x`: how many of `y` are below it, and how many not above.
@@ -57,14 +56,14 @@ pub fn a12_interval(x: &[f64], y: &[f64], seed: u64) -> Option<(f64, f64)> {
     let mut resample = || {
         among.fill(0);
         for _ in y {
-            among[below(&mut random, y.len()) + 1] += 1;
+            among[index(&mut random, y.len()) + 1] += 1;
         }
         for i in 1..among.len() {
             among[i] += among[i - 1];
         }
         let twice = |(lower, not_above): (usize, usize)| among[lower] + among[not_above];
         let wins: usize = (x.iter())
-            .map(|_| twice(places[below(&mut random, x.len())]))
+            .map(|_| twice(places[index(&mut random, x.len())]))
             .sum();
         wins as f64 / 2.0 / pairs
     };

@@ -2,9 +2,8 @@
 //! groups. Pure: deals are drawn from a seed of its own, so the same campaigns give the same p. Here the event is a bug's first show, the time
 //! a number of tests; a campaign that ended without it is censored at its end.
 
-use super::below;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::SeedableRng;
+use super::index;
+use crate::search::XoRand;
 
 /// Up to so many ways to deal campaigns out to two groups are all tried: ten of twenty are 184,756.
 const MOST_WAYS: usize = 200_000;
@@ -151,7 +150,7 @@ fn all_dealt(all: &[Watched], first: usize, times: &[f64], moments: &[Moment], c
 
 /// The same share of [`DEALS`] that are drawn, what was seen being one more: so it is never 0.
 fn drawn(moments: &[Moment], all: usize, first: usize, chi: f64) -> f64 {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut random = XoRand::new(SEED);
     let mut far = 1;
     for _ in 0..DEALS {
         let mut deal = Deal {
@@ -178,10 +177,10 @@ struct Deal {
 
 impl Deal {
     /// So many leave; answers how many of them were in the first group.
-    fn leave(&mut self, many: usize, random: &mut Xoshiro256PlusPlus) -> usize {
+    fn leave(&mut self, many: usize, random: &mut XoRand) -> usize {
         let before = self.ours;
         for _ in 0..many {
-            self.ours -= usize::from(below(random, self.left) < self.ours);
+            self.ours -= usize::from(index(random, self.left) < self.ours);
             self.left -= 1;
         }
         before - self.ours
