@@ -2,10 +2,11 @@
 //!
 //! The only crate that starts processes of a target. `setup` gets JDKs and jars, `slot` is the isolated place a run lives in,
 //! `target` reads target.toml, `prepare` makes everything ready once, `link` is the shared memory between us and the agents,
-//! `controller` decides (pure), `run` drives one run from left to right, `side_by_side` several at once, `locked` keeps other Warrens out, `libafl_executor` is LibAFL's thin view of it.
+//! `controller` decides (pure), `run` drives one run from left to right, `side_by_side` several at once, `locked` keeps other Warrens out, `disk` tells what room is left, `libafl_executor` is LibAFL's thin view of it.
 //! Knows nothing of corpora, novelty or verdicts, and no target by name.
 
 pub mod controller;
+pub mod disk;
 pub mod libafl_executor;
 pub mod link;
 mod locked;

@@ -52,6 +52,12 @@ impl Judge {
         let patterns = (rules.fatal_log.iter().map(|v| ("[log] fatal_log", v)))
             .chain(rules.log_ignore.iter().map(|v| ("[log] ignore", v)))
             .chain(rules.legal_exits.iter().map(|r| ("[exit] legal", &r.log)))
+            .chain(
+                (rules.legal_exits.iter())
+                    .filter_map(|r| r.span.as_ref())
+                    .flat_map(|s| [&s.after, &s.until])
+                    .map(|v| ("[exit] legal", v)),
+            )
             .chain(rules.exit_cause.iter().map(|v| ("[exit] cause", v)))
             .chain(
                 (rules

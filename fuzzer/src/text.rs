@@ -2,6 +2,7 @@
 //!
 //! Called wherever something is printed or written for a reader. Knows no colours and no screen: those are `ui`'s.
 
+use unicode_width::UnicodeWidthChar;
 use warren_model::{At, FaultAt, Trace};
 
 /// Each control character a space: nothing of a target's may end a line or a comment, or reach a terminal as a command.
@@ -19,29 +20,69 @@ pub fn printable(text: &str) -> String {
         .join("\n")
 }
 
-/// At most `width` characters, the last one `~` when something was cut off.
+/// The columns of a terminal that a text takes there, at most: two of a wide character, none of a mark on the one before it.
+pub fn columns(text: &str) -> usize {
+    text.chars().map(column).sum()
+}
+
+/// Characters that a terminal may draw as one (a family of emoji) count each for itself, as not every terminal does that.
+fn column(c: char) -> usize {
+    match c {
+        // Asks for the wide form of a narrow character before it.
+        '\u{fe0f}' => 1,
+        c => c.width().unwrap_or(1),
+    }
+}
+
+/// Where, in bytes, what fits into so many columns ends.
+fn fitting(text: &str, width: usize) -> usize {
+    let mut used = 0;
+    let beyond = text.char_indices().find(|(_, c)| {
+        used += column(*c);
+        used > width
+    });
+    beyond.map_or(text.len(), |(at, _)| at)
+}
+
+/// At most `width` columns, the last one `~` when something was cut off.
 pub fn clip(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if fitting(text, width) == text.len() {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    let kept = fitting(text, width.saturating_sub(1));
+    format!("{}~", &text[..kept])
+}
+
+/// At most so many characters, whatever columns they take; as [`clip`], for what is measured so.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().nth(most).is_none() {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
     short.push('~');
     short
 }
 
-/// In pieces of at most `width` characters, cut at the last blank that leaves no piece shorter than half of it.
+/// In pieces of at most `width` columns, cut at the last blank that leaves no piece shorter than half of it.
 pub fn fold(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut rest: Vec<char> = text.chars().collect();
+    let mut rest = text;
     let mut pieces = Vec::new();
-    while rest.len() > width {
-        let blank = rest[..=width].iter().rposition(|c| *c == ' ');
-        let at = blank.filter(|at| *at > width / 2).unwrap_or(width);
-        let behind = rest.split_off(at);
-        pieces.push(rest.into_iter().collect());
-        rest = behind.into_iter().skip_while(|c| *c == ' ').collect();
+    loop {
+        // What is wider alone is a piece all the same.
+        let first = rest.chars().next().map_or(0, column);
+        let end = fitting(rest, width.max(first).max(1));
+        if end == rest.len() {
+            break;
+        }
+        // The blank behind a piece needs no room.
+        let reach = end + usize::from(rest[end..].starts_with(' '));
+        let blank = rest[..reach].rfind(' ');
+        let at = blank.filter(|at| columns(&rest[..*at]) > width / 2);
+        let (piece, behind) = rest.split_at(at.unwrap_or(end));
+        pieces.push(piece.to_owned());
+        rest = behind.trim_start_matches(' ');
     }
-    pieces.push(rest.into_iter().collect());
+    pieces.push(rest.to_owned());
     pieces
 }
 
@@ -106,11 +147,62 @@ mod tests {
         assert_eq!(clock(252_000), "0h04m12s");
     }
 
+    /// Of a text that is cut off, in columns and in characters.
     #[test]
     fn clipping() {
-        assert_eq!(clip("abc", 3), "abc");
-        assert_eq!(clip("abcd", 3), "ab~");
-        assert_eq!(clip("äöüß", 3), "äö~");
+        let table = [
+            ("abc", 3, "abc", "abc"),
+            ("abcd", 3, "ab~", "ab~"),
+            ("äöüß", 3, "äö~", "äö~"),
+            ("ab", 0, "~", "~"),
+            ("", 0, "", ""),
+            // Two columns each: half of one is none.
+            ("日本", 4, "日本", "日本"),
+            ("日本語", 5, "日本~", "日本語"),
+            ("日本語", 4, "日~", "日本語"),
+            ("日本語", 2, "~", "日~"),
+            ("🐇🐇", 3, "🐇~", "🐇🐇"),
+            // Marks stay with the letter that they are on.
+            ("a\u{301}b\u{301}", 2, "a\u{301}b\u{301}", "a~"),
+            ("a\u{301}b\u{301}c", 2, "a\u{301}~", "a~"),
+            // A narrow sign that is asked to be wide.
+            (
+                "\u{2764}\u{fe0f}x",
+                3,
+                "\u{2764}\u{fe0f}x",
+                "\u{2764}\u{fe0f}x",
+            ),
+            (
+                "\u{2764}\u{fe0f}xy",
+                3,
+                "\u{2764}\u{fe0f}~",
+                "\u{2764}\u{fe0f}~",
+            ),
+            // A control character that nobody took out.
+            ("a\tbc", 3, "a\t~", "a\t~"),
+        ];
+        for (text, width, by_columns, by_characters) in table {
+            assert_eq!(clip(text, width), by_columns, "{text:?} {width}");
+            assert_eq!(cut(text, width), by_characters, "{text:?} {width}");
+            assert!(columns(&clip(text, width)) <= width.max(1), "{text:?}");
+        }
+    }
+
+    /// What draws the screen finds no more columns than are counted here.
+    #[test]
+    fn no_columns_are_forgotten() {
+        for text in [
+            "abc",
+            "日本語",
+            "🐇",
+            "👩\u{200d}👧",
+            "\u{2764}\u{fe0f}",
+            "1\u{fe0f}\u{20e3}",
+            "e\u{301}",
+        ] {
+            let drawn = ratatui::text::Span::raw(text).width();
+            assert!(columns(text) >= drawn, "{text:?}");
+        }
     }
 
     #[test]
@@ -127,5 +219,21 @@ mod tests {
             assert_eq!(fold(text, 6), want, "{text:?}");
         }
         assert_eq!(fold("ab", 0), ["a", "b"]);
+        let table: [(&str, usize, &[&str]); 6] = [
+            ("日本語", 4, &["日本", "語"]),
+            ("日本語", 3, &["日", "本", "語"]),
+            ("日本 語x", 5, &["日本", "語x"]),
+            // One that is wider than a piece is a piece of its own.
+            ("日本", 1, &["日", "本"]),
+            (
+                "a\u{301}b\u{301}c\u{301}",
+                2,
+                &["a\u{301}b\u{301}", "c\u{301}"],
+            ),
+            ("abcdef ", 6, &["abcdef", ""]),
+        ];
+        for (text, width, want) in table {
+            assert_eq!(fold(text, width), want, "{text:?} {width}");
+        }
     }
 }

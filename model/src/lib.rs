@@ -28,7 +28,7 @@ pub use record::{
     Carried, Exit, Fallbacks, FromPrefix, Incarnation, Injected, KillLatency, LogMark, LogMoment,
     NodeTraffic, NotInjected, PhaseTimes, RunProduct, RunRecord,
 };
-pub use rules::{ExitRule, LogRule, Rules};
+pub use rules::{ExitRule, LogRule, LogSpan, Rules};
 pub use sequence::{
     At, CrashStyle, CutHow, CutWay, CutWho, Fault, FaultAt, FaultKind, FaultSequence, MAX_STALL_MS,
     Member, Shape, ShapeError, ShapeFault, StartState, TextError, Who,

@@ -9,7 +9,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use nix::sys::statvfs::statvfs;
 use sha2::{Digest, Sha256};
 
 use super::{SetupError, child};
@@ -133,13 +132,6 @@ pub fn write_sealed(cache: &Path, place: &Path, text: &str) -> Result<(), SetupE
     let made = scratch.path().join(place.file_name().unwrap_or_default());
     fs::write(&made, text).map_err(SetupError::cache("writing", &made))?;
     put_sealed(&made, place)
-}
-
-/// Bytes that are left on the disk of this folder; none where it does not tell, as one without a size.
-#[must_use]
-pub fn free(folder: &Path) -> Option<u64> {
-    let s = statvfs(folder).ok()?;
-    (s.blocks() > 0).then(|| s.blocks_available().saturating_mul(s.fragment_size()))
 }
 
 /// Things kept of each target, whatever their age.

@@ -3,7 +3,7 @@
 
 use super::section::{Section, TargetError};
 use std::path::{Component, Path};
-use warren_model::{ExitRule, LogRule};
+use warren_model::{ExitRule, LogRule, LogSpan};
 
 /// `[log]`.
 #[derive(Default)]
@@ -37,6 +37,7 @@ pub(super) fn exits(top: &mut Section<'_>) -> Result<ExitSection, TargetError> {
     for mut r in s.tables("legal")? {
         exits.legal.push(ExitRule {
             log: regex(&mut r, "log", "write a regex over the node's log")?,
+            span: span(&mut r)?,
             role: r.opt_string("role")?.unwrap_or_default(),
             why: r.string("why", "write why = \"…\": it is shown with the exit")?,
         });
@@ -44,6 +45,30 @@ pub(super) fn exits(top: &mut Section<'_>) -> Result<ExitSection, TargetError> {
     }
     s.end()?;
     Ok(exits)
+}
+
+/// `after` and `until`: both, or neither.
+fn span(r: &mut Section<'_>) -> Result<Option<LogSpan>, TargetError> {
+    let (after, until) = (r.opt_string("after")?, r.opt_string("until")?);
+    let (after, until) = match (after, until) {
+        (None, None) => return Ok(None),
+        (Some(after), Some(until)) => (after, until),
+        (Some(_), None) => {
+            return Err(r.missing("until", "write a regex of the line that ends the span"));
+        }
+        (None, Some(_)) => {
+            return Err(r.missing("after", "write a regex of the line that begins the span"));
+        }
+    };
+    let groups = r.check_regex("after", &after)?.captures_len();
+    if groups > 2 || r.check_regex("until", &until)?.captures_len() != groups {
+        return Err(r.wrong(
+            "until",
+            format!("`{until}` and `{after}` of `after` have not one group each, or none"),
+            "put in parentheses what is the same in both lines; (?:…) is no group",
+        ));
+    }
+    Ok(Some(LogSpan { after, until }))
 }
 
 /// `[log]`; where there is none, standard output is the log and no line is fatal.

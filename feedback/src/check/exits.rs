@@ -2,7 +2,8 @@
 //!
 //! Rules:
 //! - self-exit: right when a rule of `[exit] legal` matches the node's log and the role of the exited process; else a failure. A
-//!   rule that matches the log but asks for a role nobody knows: unknown. A process that says nothing in its log: unknown.
+//!   rule that matches the log but asks for a role nobody knows: unknown. A process that says nothing in its log: unknown. A rule
+//!   with a span counts in it only: what excused a process once need not do so for the rest of its life.
 //!
 //! Why it is right: our own kills are never in the list of exits, ends by the kernel make the run void, and which ends are right is
 //! the target's to say (a ZooKeeper leader that loses its quorum shuts down; an HBase master that loses its lease must abort).
@@ -13,10 +14,11 @@
 
 use super::{CheckResult, Found};
 use crate::log_parts::of_process;
-use crate::logs::says_nothing;
+use crate::logs::{lines, says_nothing};
 use crate::signature::normalise;
 use regex::Regex;
-use warren_model::{Exit, FailureKind, Phase, Rules, RunProduct, Stage};
+use std::collections::BTreeMap;
+use warren_model::{Exit, ExitRule, FailureKind, Phase, Rules, RunProduct, Stage};
 
 /// The checker's name in failures.
 pub const EXIT: &str = "self-exit";
@@ -63,15 +65,13 @@ fn legal(parts: &[&str], log: &str, rules: &Rules, e: &Exit) -> Judged {
     }
     let mut doubt = None;
     for rule in &rules.legal_exits {
-        let matches = match Regex::new(&rule.log) {
-            Ok(r) => parts.iter().any(|part| r.is_match(part)),
+        match excuses(rule, parts) {
+            Ok(true) => {}
+            Ok(false) => continue,
             Err(why) => {
                 doubt = Some(format!("rule `{}` of [exit] legal: {why}", rule.log));
                 continue;
             }
-        };
-        if !matches {
-            continue;
         }
         if rule.role.is_empty() || e.role.as_ref() == Some(&rule.role) {
             return Judged::Legal;
@@ -84,6 +84,36 @@ fn legal(parts: &[&str], log: &str, rules: &Rules, e: &Exit) -> Judged {
         }
     }
     doubt.map_or(Judged::Illegal, Judged::CannotTell)
+}
+
+/// Whether a process wrote what a rule asks for, where it asks for it.
+fn excuses(rule: &ExitRule, parts: &[&str]) -> Result<bool, regex::Error> {
+    let log = Regex::new(&rule.log)?;
+    let Some(span) = &rule.span else {
+        return Ok(parts.iter().any(|part| log.is_match(part)));
+    };
+    let (after, until) = (Regex::new(&span.after)?, Regex::new(&span.until)?);
+    let mut spans = parts.iter().flat_map(|part| spans(part, &after, &until));
+    Ok(spans.any(|span| log.is_match(span)))
+}
+
+/// The spans of a log, each told apart from others by what its group has.
+fn spans<'a>(log: &'a str, after: &Regex, until: &Regex) -> Vec<&'a str> {
+    let group = |regex: &Regex, line: &'a str| {
+        let found = regex.captures(line)?;
+        Some(found.get(1).map_or("", |g| g.as_str()))
+    };
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut spans = Vec::new();
+    for (at, line) in lines(log) {
+        if let Some(ended) = group(until, line) {
+            spans.extend(open.remove(ended).map(|from| &log[from..at]));
+        } else if let Some(begun) = group(after, line) {
+            open.entry(begun).or_insert(at);
+        }
+    }
+    spans.extend(open.into_values().map(|from| &log[from..]));
+    spans
 }
 
 fn found<'a>(product: &RunProduct, parts: &[&str], rules: &Rules, e: &Exit) -> Found<'a> {
@@ -187,11 +217,12 @@ fn signal_name(signal: i32) -> &'static str {
 mod tests {
     use super::*;
     use crate::check::testing::{Build, count, exit};
-    use warren_model::ExitRule;
+    use warren_model::LogSpan;
 
     fn rule(log: &str, role: &str) -> ExitRule {
         ExitRule {
             log: log.into(),
+            span: None,
             role: role.into(),
             why: "it lost its quorum".into(),
         }
@@ -337,6 +368,51 @@ mod tests {
             after("java.lang.Error"),
             "not its own words"
         );
+    }
+
+    /// What a process says at its end may be right only while it is cut off, by a span of its own log; a session that is back ends its own
+    /// span only.
+    #[test]
+    fn an_excuse_may_end() {
+        let of = |after: &str, until: &str, log: &str| {
+            let span = Some(LogSpan {
+                after: after.into(),
+                until: until.into(),
+            });
+            let rules = Rules {
+                legal_exits: vec![ExitRule {
+                    span,
+                    ..rule("(?s)ABORT.*gone", "")
+                }],
+                ..Rules::default()
+            };
+            count(&check_exits(&exited(None, Some(log)), &rules))
+        };
+        let table = [
+            ("ABORT\ngone\n", 1),
+            ("cut 7\nABORT\ngone\n", 0),
+            ("cut 7\nABORT\ngone\nback 7\n", 0),
+            ("cut 7\nback 7\nABORT\ngone\n", 1),
+            ("cut 7\nback 7\nABORT\ngone\ncut 7\n", 1),
+            ("cut 7\nback 7\ncut 7\nABORT\ngone\n", 0),
+            ("cut 7\ncut 8\nback 8\nABORT\ngone\n", 0),
+            ("cut 7\ncut 8\nback 8\nback 7\nABORT\ngone\n", 1),
+            ("cut 7\ncut 7\nback 7\nABORT\ngone\n", 1),
+            // Neither half of it within.
+            ("cut 7\nABORT\nback 7\ngone\n", 1),
+            ("back 7\nABORT\ngone\n", 1),
+        ];
+        for (log, want) in table {
+            assert_eq!(of(r"^cut (\d)", r"^back (\d)", log), (want, 0), "{log:?}");
+        }
+        // Without groups any such line ends it.
+        for (log, want) in [
+            ("cut 7\nABORT\ngone\n", 0),
+            ("cut 7\ncut 8\nback 8\nABORT\ngone\n", 1),
+        ] {
+            assert_eq!(of("^cut", "^back", log), (want, 0), "{log:?}");
+        }
+        assert_eq!(of("^cut", "(", "cut\nABORT gone\n"), (0, 1));
     }
 
     /// A node that was restored from a snapshot wrote before it, and nothing since.

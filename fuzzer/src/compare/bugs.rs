@@ -68,8 +68,8 @@ impl Bugs {
     }
 
     fn parse(text: &str, target: &str) -> Result<Bugs, String> {
-        let clip = |e: toml::de::Error| crate::text::clip(&e.to_string(), 400);
-        let bugs: Bugs = toml::from_str(text).map_err(clip)?;
+        let cut = |e: toml::de::Error| crate::text::cut(&e.to_string(), 400);
+        let bugs: Bugs = toml::from_str(text).map_err(cut)?;
         if bugs.version != BUGS_VERSION {
             return Err(format!(
                 "it has version {}, this Warren reads {BUGS_VERSION}",

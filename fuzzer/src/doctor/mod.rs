@@ -8,9 +8,9 @@ mod traffic;
 use crate::cli::args::DoctorArgs;
 use crate::cli::exit::{CliError, Exit};
 use check::{Check, State, memory, setting, text};
-use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::process::Command;
+use warren_executor::disk;
 use warren_executor::run::Memory;
 use warren_executor::setup::jdk::{
     self, Candidate, Choice, JavaRange, Jdk, OFFERED, choose, to_fetch,
@@ -279,7 +279,7 @@ fn cache_folder() -> Check {
         );
     }
     let shown = dir.display();
-    match free_mib(&dir) {
+    match disk::room(&dir).map(|r| r.free_mib()) {
         Some(mib) if mib < 512 => Check::missing(
             "cache",
             format!("{shown}, {mib} MiB free"),
@@ -305,13 +305,19 @@ fn targets(folder: Option<&Path>) -> Check {
 
 /// Levels 1 and 2 mount their own tmpfs, which takes memory only for what is written; level 3 uses /dev/shm.
 fn tmpfs() -> Check {
-    match free_mib(Path::new("/dev/shm")) {
+    let shm = Path::new("/dev/shm");
+    tmpfs_with(shm.is_dir(), disk::room(shm).map(|r| r.free_mib()))
+}
+
+fn tmpfs_with(is_there: bool, free_mib: Option<u64>) -> Check {
+    match free_mib {
         Some(mib) if mib >= 256 => Check::ok("tmpfs", format!("/dev/shm, {mib} MiB free")),
         Some(mib) => Check::missing(
             "tmpfs",
             format!("/dev/shm has {mib} MiB free"),
             "level 3 wants 256 MiB there; levels 1 and 2 mount their own",
         ),
+        None if is_there => Check::ok("tmpfs", "/dev/shm"),
         None => Check::missing(
             "tmpfs",
             "/dev/shm is not there",
@@ -387,11 +393,6 @@ fn program(argv: &[&str]) -> Option<String> {
         .then(|| line.replace("\u{1b}[m", "").trim().to_owned())
 }
 
-fn free_mib(path: &Path) -> Option<u64> {
-    let s = statvfs(path).ok()?;
-    Some(s.blocks_available() * s.fragment_size() / (1 << 20))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -406,6 +407,19 @@ mod tests {
                 java: "/java".into(),
                 javac: Some("/javac".into()),
             },
+        }
+    }
+
+    #[test]
+    fn a_tmpfs_without_a_size_is_there() {
+        for (is_there, free, want, found) in [
+            (true, Some(256), State::Ok, "/dev/shm, 256 MiB free"),
+            (true, Some(255), State::Missing, "/dev/shm has 255 MiB free"),
+            (true, None, State::Ok, "/dev/shm"),
+            (false, None, State::Missing, "/dev/shm is not there"),
+        ] {
+            let check = tmpfs_with(is_there, free);
+            assert_eq!((check.state, check.found.as_str()), (want, found));
         }
     }
 

@@ -4,7 +4,7 @@
 use super::read::Finding;
 use super::text::shortened;
 use crate::campaign::folder::{DURABLE, shell_line};
-use crate::text::clip;
+use crate::text::cut;
 use std::fmt::Write;
 use std::path::Path;
 use warren_model::FaultSequence;
@@ -69,8 +69,8 @@ fn length(text: &str) -> usize {
 
 /// Title, what failed, and with what it was found. Each value is cut, so that there is room for the rest.
 fn head(f: &Finding) -> String {
-    let plain = |text: &str| escaped(&clip(text, LINE));
-    let cell = |text: &str| cell(&clip(text, LINE));
+    let plain = |text: &str| escaped(&cut(text, LINE));
+    let cell = |text: &str| cell(&cut(text, LINE));
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "## {}\n", plain(&f.title()));
@@ -119,7 +119,7 @@ fn faults(f: &Finding, most: usize) -> String {
     let items = |width: usize| -> Vec<String> {
         let numbered = all.iter().enumerate();
         numbered
-            .map(|(i, fault)| format!("{}. {}\n", i + 1, code(&clip(fault, width))))
+            .map(|(i, fault)| format!("{}. {}\n", i + 1, code(&cut(fault, width))))
             .collect()
     };
     let too_long =
@@ -157,7 +157,7 @@ fn faults(f: &Finding, most: usize) -> String {
 fn reproduce(f: &Finding, room: usize) -> String {
     let (name, sequence) = &f.sequence;
     let warren = f.sheet.as_ref().map_or_else(String::new, |s| {
-        format!(" {}", clip(&s.found.environment.warren, LINE))
+        format!(" {}", cut(&s.found.environment.warren, LINE))
     });
     let saved = format!(
         "\n### Reproduce\n\nSave this as {} and run the command below it, with Warren{warren}:\n",

@@ -21,7 +21,7 @@ use libafl_bolts::Named;
 use libafl_bolts::rands::Rand;
 use std::borrow::Cow;
 use std::fmt;
-use step::Step;
+use step::{Step, pin};
 use warren_model::{
     At, ClusterState, Fault, FaultAt, FaultKind, FaultSequence, Member, NodeName, Phase,
     StartState, Who,
@@ -154,6 +154,17 @@ pub fn changed(
     })
 }
 
+/// A step as the parent's run met it.
+struct Met {
+    /// With the nodes of that run.
+    fault: Fault,
+    node: Option<NodeName>,
+    /// See [`Step::alone`].
+    alone: Option<u32>,
+    /// Whether another node may do the same.
+    of_any: bool,
+}
+
 /// The sequence of the steps: exact before `from` and at it, patterns after. None when it breaks a rule or is the parent.
 fn finish(
     parent: &Parent<'_>,
@@ -164,8 +175,7 @@ fn finish(
     let mut sequence = parent.seed.matched.clone();
     sequence.faults.clear();
     let mut state = ClusterState::default();
-    // The fault with the nodes of the parent's run, who met it there, and whether it may be of any.
-    let mut nodes: Vec<(Fault, Option<NodeName>, bool)> = Vec::new();
+    let mut met: Vec<Met> = Vec::new();
     for (i, step) in steps.into_iter().enumerate() {
         let on = match step.fault.kind() {
             FaultKind::Crash => drawing.faults.crash,
@@ -176,7 +186,12 @@ fn finish(
         let before = step.before(&state);
         let next = step.after(&state, drawing)?;
         let of_any = drawing.shape.allowed_for_any_nodes(&before, &next);
-        nodes.push((step.fault.clone(), step.executing.clone(), of_any));
+        met.push(Met {
+            fault: step.fault.clone(),
+            node: step.executing.clone(),
+            alone: step.alone,
+            of_any,
+        });
         let executing = step.executing.as_ref();
         let at = if i <= from { step.exact } else { step.open };
         // Nor is a start cut or stalled, as by no search: the cluster only never comes up (docs/search.md).
@@ -217,17 +232,13 @@ fn finish(
         let (done, later) = sequence.faults.split_at_mut(i + 1);
         let FaultAt { at, fault } = &mut done[i];
         let crash = matches!(fault, Fault::Crash { .. });
-        let (with_names, node, of_any) = &nodes[i];
-        let named = || {
-            node.as_ref()
-                .is_some_and(|n| later.iter().any(|f| patterns::names(f, n)))
-        };
-        if let (At::Pattern(p), Some(node)) = (at, node)
-            && (!of_any || crash && named())
+        let named = |n: &NodeName| later.iter().any(|f| patterns::names(f, n));
+        if let (At::Pattern(p), Some(node)) = (at, &met[i].node)
+            && (!met[i].of_any || crash && named(node))
         {
-            (p.node, p.role) = (Some(node.clone()), None);
+            pin(p, node, met[i].alone);
             if matches!(fault, Fault::PartitionStart { .. }) {
-                fault.clone_from(with_names);
+                fault.clone_from(&met[i].fault);
             }
         }
     }

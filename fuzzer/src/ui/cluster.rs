@@ -4,7 +4,7 @@
 use super::format::short;
 use super::look::{Palette, Part, field, render, styled};
 use crate::fuzz::{CurrentRun, FindLine, NodeState, Snapshot};
-use crate::text::{clip, clock};
+use crate::text::{clip, clock, columns};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -149,7 +149,7 @@ fn node_line(nodes: &[NodeState], room: usize, p: Palette) -> Line<'static> {
         };
         nodes.iter().map(text).collect()
     };
-    let fits = |w: &[String]| w.iter().map(|t| t.chars().count() + 1).sum::<usize>() <= room + 1;
+    let fits = |w: &[String]| w.iter().map(|t| columns(t) + 1).sum::<usize>() <= room + 1;
     let mut shown = texts(&nodes, node_word);
     if !fits(&shown) {
         shown = texts(&nodes, short_word);
@@ -160,7 +160,7 @@ fn node_line(nodes: &[NodeState], room: usize, p: Palette) -> Line<'static> {
     }
     let mut used = 0;
     for (n, text) in nodes.into_iter().zip(shown) {
-        used += text.chars().count() + 1;
+        used += columns(&text) + 1;
         if used > room + 1 {
             spans.push(Span::raw("~"));
             break;
@@ -213,7 +213,7 @@ fn sequence_line(s: &Snapshot, room: usize, p: Palette) -> Line<'static> {
     let mut used = 0;
     let mut put = |text: String, style: Style| {
         let text = clip(&text, room.saturating_sub(used));
-        used += text.chars().count();
+        used += columns(&text);
         spans.push(Span::styled(text, style));
     };
     if c.faults.len() > 1 {
@@ -295,7 +295,7 @@ fn sequence_table(s: &Snapshot, width: usize, p: Palette) -> Vec<Line<'static>> 
     let mut why: Vec<String> = Vec::new();
     for word in s.current.why.split(' ') {
         match why.last_mut() {
-            Some(l) if l.chars().count() + 1 + word.chars().count() <= room => {
+            Some(l) if columns(l) + 1 + columns(word) <= room => {
                 l.push(' ');
                 l.push_str(word);
             }

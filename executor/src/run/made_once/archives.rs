@@ -4,6 +4,7 @@
 //! (`rehearsal`); three archives are dumped from it: nodes with instrumented jars, nodes with plain jars (bench), workload. A JVM that
 //! cannot use one silently starts without it. What a target no longer uses is taken away at set-up (`prune`).
 
+use crate::disk;
 use crate::prepare::Prepared;
 use crate::run::made_once::hot::{self, COMPILED_LOG};
 use crate::run::made_once::rehearsal::{booted, kept, rehearse};
@@ -112,7 +113,7 @@ impl Archives {
         if crate::setup::stopped() {
             return Err(SetupError::Ended);
         }
-        let free = cache::free(&folder);
+        let free = disk::room(&folder).map(|r| r.free);
         conclude(prepared.cache(), &marker(prepared), &said, free)
     }
 }

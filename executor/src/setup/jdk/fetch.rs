@@ -5,10 +5,10 @@
 
 use super::own;
 use super::{Jdk, ask_home, debs, wheel};
+use crate::disk;
 use crate::setup::debian::{tail, weight};
 use crate::setup::error::{NoFetch, SetupError};
 use crate::setup::{cache, child};
-use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::process::Command;
 
@@ -57,7 +57,7 @@ pub fn own_or_fetch(version: u32, cache: &Path, say: &dyn Fn(&str)) -> Result<Jd
     let Some((_, sources)) = sources else {
         return Err(not_fetched(version, not_offered()));
     };
-    room(cache).map_err(|e| not_fetched(version, e))?;
+    room(cache, disk::room(cache)).map_err(|e| not_fetched(version, e))?;
     let mut failed: Vec<NoFetch> = Vec::new();
     for source in *sources {
         match fetch(version, *source, &place, cache, say) {
@@ -79,19 +79,16 @@ pub fn own_or_fetch(version: u32, cache: &Path, say: &dyn Fn(&str)) -> Result<Jd
 /// What is downloaded, unpacked and moved lies there at once, MiB.
 const ROOM: u64 = 500;
 
-/// Asked first: apt and pip tell of a full disk in many words.
-fn room(cache: &Path) -> Result<(), NoFetch> {
-    // What cannot be asked is tried.
-    let Ok(s) = statvfs(cache) else {
-        return Ok(());
-    };
-    let free = s.blocks_available() * s.fragment_size() / (1 << 20);
-    if free >= ROOM {
-        return Ok(());
+/// Asked first: apt and pip tell of a full disk in many words. What does not tell its room is tried.
+fn room(cache: &Path, has: Option<disk::Room>) -> Result<(), NoFetch> {
+    match has.map(|r| r.free_mib()) {
+        Some(free) if free < ROOM => Err(NoFetch::NoRoom {
+            place: cache.to_path_buf(),
+            free,
+            want: ROOM,
+        }),
+        _ => Ok(()),
     }
-    let place = cache.to_path_buf();
-    let want = ROOM;
-    Err(NoFetch::NoRoom { place, free, want })
 }
 
 fn not_fetched(version: u32, source: NoFetch) -> SetupError {
@@ -174,6 +171,22 @@ mod tests {
             [8, 9, 11, 17].map(with_compiler),
             [Some(8), Some(11), Some(11), None]
         );
+    }
+
+    #[test]
+    fn only_a_disk_that_tells_of_too_little_room_hinders() {
+        let has = |mib: u64| disk::Room {
+            size: 9 << 30,
+            free: mib << 20,
+        };
+        for (has, want) in [
+            (None, true),
+            (Some(has(0)), false),
+            (Some(has(ROOM - 1)), false),
+            (Some(has(ROOM)), true),
+        ] {
+            assert_eq!(room(Path::new("/c"), has).is_ok(), want, "{has:?}");
+        }
     }
 
     #[test]

@@ -180,8 +180,24 @@ fn a_snapshot_that_is_loaded_mismatches_at_one_transaction() {
 
 /// Whether a rule of `[exit] legal` excuses a process that wrote this.
 fn excused(target: &Target, said: &str) -> bool {
-    let excuses = |r: &warren_model::ExitRule| regex::Regex::new(&r.log).unwrap().is_match(said);
+    let excuses = |r: &warren_model::ExitRule| {
+        let log = regex::Regex::new(&r.log).unwrap();
+        first_span(r, said).is_some_and(|said| log.is_match(said))
+    };
     target.legal_exits.iter().any(excuses)
+}
+
+/// What a rule looks at; of spans the first, which is all that is asked here (feedback's `check::exits` has all that they mean).
+fn first_span<'a>(rule: &warren_model::ExitRule, said: &'a str) -> Option<&'a str> {
+    let Some(span) = &rule.span else {
+        return Some(said);
+    };
+    let [after, until] = [&span.after, &span.until].map(|p| regex::Regex::new(p).unwrap());
+    let begins = after.captures(said)?;
+    let rest = &said[begins.get(0)?.start()..];
+    let mut ends = until.captures_iter(rest);
+    let end = ends.find(|e| e.get(1).map(|g| g.as_str()) == begins.get(1).map(|g| g.as_str()));
+    Some(end.map_or(rest, |e| &rest[..e.get(0).map_or(0, |m| m.start())]))
 }
 
 /// As a region server of 2.4.8 says it, with the head of the stack and the causes given; of a master where it says so.
@@ -202,6 +218,13 @@ fn a_flush_that_failed_excuses_hbase_only_by_what_the_network_or_hdfs_said() {
     const MASTER: &str =
         "master 127.0.0.11,16000,1795913236354: Failed to flush master local region";
     const LOST: &str = "2026-11-29 00:51:18,289 - WARN  [main-SendThread(127.0.0.19:2181):ClientCnxn] - Client session timed out, have not heard from server in 9611ms for sessionid 0x1000109786d0006\n";
+    let back = |session: &str| {
+        format!(
+            "{LOST}2026-11-29 00:51:19,002 - INFO  [main-SendThread(127.0.0.19:2181):ClientCnxn] - Session establishment complete on server zk1/127.0.0.19:2181, sessionid = {session}, negotiated timeout = 8000\n"
+        )
+    };
+    let (again, another) = (back("0x1000109786d0006"), back("0x1000109786d0009"));
+    let never = LOST.replace("0x1000109786d0006", "0x0");
     const GONE: &str = "Caused by: java.io.IOException: Failed to commit the flush\n\
         \tat org.apache.hadoop.hbase.regionserver.HStore$StoreFlusherImpl.commit(HStore.java:2440)\n\
         \t... 10 more\n\
@@ -257,12 +280,56 @@ fn a_flush_that_failed_excuses_hbase_only_by_what_the_network_or_hdfs_said() {
             GONE,
             true,
         ),
+        (
+            "its session goes on, so nobody has declared it dead",
+            &again,
+            GONE,
+            false,
+        ),
+        (
+            "another client of its process is back",
+            &another,
+            GONE,
+            true,
+        ),
+        (
+            "it had no session that could have ended",
+            &never,
+            GONE,
+            false,
+        ),
     ];
     for (what, before, causes, want) in table {
         for why in [SERVER, MASTER] {
             let said = format!("{before}{}", hbase_aborts(why, causes));
             assert_eq!(excused(&target, &said), want, "{what}: {why}");
         }
+    }
+}
+
+/// As rs1 of a campaign said it, cut off for 50 s.
+#[test]
+fn what_cannot_reach_zookeeper_excuses_hbase_only_while_its_session_is_away() {
+    let target = shipped("hbase");
+    let lost = "2026-11-29 03:17:24,729 - WARN  [main-SendThread(127.0.0.19:2181):ClientCnxn] - Client session timed out, have not heard from server in 5334ms for sessionid 0x100018cce920002\n";
+    let back = "2026-11-29 03:17:25,884 - INFO  [main-SendThread(127.0.0.19:2181):ClientCnxn] - Session establishment complete on server zk1/127.0.0.19:2181, sessionid = 0x100018cce920002, negotiated timeout = 8000\n";
+    let ends = |code: &str| {
+        format!(
+            "2026-11-29 03:18:05,349 - ERROR [regionserver/rs1:16020:RecoverableZooKeeper] - ZooKeeper getData failed after 4 attempts\n\
+             2026-11-29 03:18:05,352 - ERROR [regionserver/rs1:16020:HRegionServer] - ***** ABORTING region server 127.0.0.13,16020,1795921843023: Unexpected exception handling getData *****\n\
+             org.apache.zookeeper.KeeperException${code}Exception: KeeperErrorCode = {code} for /hbase/master\n\
+             \tat org.apache.zookeeper.KeeperException.create(KeeperException.java:102)\n"
+        )
+    };
+    for (before, code, want) in [
+        (lost.to_owned(), "ConnectionLoss", true),
+        (lost.repeat(2), "ConnectionLoss", true),
+        (format!("{lost}{back}"), "ConnectionLoss", false),
+        (String::new(), "ConnectionLoss", false),
+        (lost.to_owned(), "BadVersion", false),
+    ] {
+        let said = before + &ends(code);
+        assert_eq!(excused(&target, &said), want, "{said}");
     }
 }
 

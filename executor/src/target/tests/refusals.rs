@@ -169,6 +169,28 @@ fn every_refusal_names_file_key_value_and_remedy() {
             "means nothing",
             "promise",
         ),
+        (
+            "[promise]",
+            "[[exit.legal]]\nlog = \"x\"\nwhy = \"y\"\nafter = \"a\"\n[promise]",
+            "exit.legal[1].until",
+            "missing",
+            "ends the span",
+        ),
+        (
+            "[promise]",
+            "[[exit.legal]]\nlog = \"x\"\nwhy = \"y\"\nuntil = \"a\"\n[promise]",
+            "exit.legal[1].after",
+            "missing",
+            "begins the span",
+        ),
+        // The line of one would never end the span of the other.
+        (
+            "[promise]",
+            "[[exit.legal]]\nlog = \"x\"\nwhy = \"y\"\nafter = \"(a)\"\nuntil = \"b\"\n[promise]",
+            "exit.legal[1].until",
+            "`b` and `(a)` of `after` have not one group each",
+            "in parentheses",
+        ),
         // Its templates would be read as they stand, and no line of it ever.
         (
             "[ready]\nport = 7\nport_step",

@@ -49,6 +49,7 @@ impl<'a> Parent<'a> {
                     _ => None,
                 },
                 peer: event.and_then(|e| peer(&seed, seed.trace.events.get(e)?)),
+                alone: None,
                 event,
                 ended: ended.iter().map(|x| (x.t_ns, x.node.clone())).collect(),
                 was: i,
@@ -61,8 +62,9 @@ impl<'a> Parent<'a> {
         };
         for i in 0..parent.steps.len() {
             let mut step = parent.steps[i].clone();
+            step.alone = parent.alone(&step, Span::of(i));
             if cuts_pair_by_name(&step) {
-                parent.pin(&mut step, Span::of(i));
+                step.pin();
             }
             parent.steps[i] = step;
         }
@@ -148,16 +150,19 @@ impl<'a> Parent<'a> {
         let point = trace.point(e);
         let pattern = patterns::pattern(&point, event, false, trace);
         let exact = At::Exact(point);
-        Some(Step {
+        let mut step = Step {
             open: pattern.map_or_else(|| exact.clone(), At::Pattern),
             exact,
             fault,
             executing: trace.nodes.get(usize::from(e.node)).cloned(),
             peer: peer(&self.seed, e),
+            alone: None,
             event: Some(event),
             ended: Vec::new(),
             was,
-        })
+        };
+        step.alone = self.alone(&step, Span::of(was));
+        Some(step)
     }
 
     /// The pattern of a step of this run finds its event in this span: by its number, and where another node would meet it before, by its node, too.
@@ -167,25 +172,22 @@ impl<'a> Parent<'a> {
             return;
         };
         let found = self.arrival(&p, step, span);
+        step.alone = self.alone(step, span).or(step.alone);
         match found {
-            Some((n, true)) => set(&mut step.open, |p| p.n = n, n),
-            Some((_, false)) => self.pin(step, span),
+            Some((n, true)) => set_n(&mut step.open, n),
+            Some((_, false)) => step.pin(),
             None => {}
         }
     }
 
-    /// The pattern of a step is met by its own node only.
-    fn pin(&self, step: &mut Step, span: Span) {
-        let Some(mut p) = pattern_of(&step.open) else {
-            return;
+    /// Which arrival the event of a step is on its node, whatever that serves as.
+    fn alone(&self, step: &Step, span: Span) -> Option<u32> {
+        let p = Pattern {
+            node: step.executing.clone(),
+            role: None,
+            ..pattern_of(&step.open)?
         };
-        (p.node, p.role) = (step.executing.clone(), None);
-        if let Some((n, _)) = self.arrival(&p, step, span) {
-            let pinned = |to: &mut Pattern| {
-                (to.node, to.role, to.n) = (p.node.clone(), None, n);
-            };
-            set(&mut step.open, pinned, n);
-        }
+        Some(self.arrival(&p, step, span)?.0)
     }
 
     /// Which arrival of the pattern on its node the step's event is in the span, and whether it would be the first that is the so-manieth on
@@ -297,9 +299,9 @@ fn pattern_of(at: &At) -> Option<Pattern> {
     }
 }
 
-fn set(at: &mut At, change: impl FnOnce(&mut Pattern), n: u32) {
+fn set_n(at: &mut At, n: u32) {
     match at {
-        At::Pattern(p) => change(p),
+        At::Pattern(p) => p.n = n,
         At::Exact(p) => p.n = n,
         At::AtOnce | At::Joined(_) | At::After(_) => {}
     }

@@ -2,7 +2,7 @@
 
 use super::super::children::Drawing;
 use super::super::standing;
-use warren_model::{At, ClusterState, Fault, FaultAt, NodeName, Phase};
+use warren_model::{At, ClusterState, Fault, FaultAt, NodeName, Pattern, Phase};
 
 /// One fault, nodes resolved as the parent's run had them.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Step {
     pub executing: Option<NodeName>,
     /// The other end of the message at its point.
     pub peer: Option<NodeName>,
+    /// The number of `open` where its own node alone may meet it, whatever that serves as by then: that of a role counts less.
+    pub alone: Option<u32>,
     /// Its point in its run's trace (the event's index).
     pub event: Option<usize>,
     /// Who ended by itself before it, and when, ns.
@@ -32,6 +34,7 @@ impl Step {
             fault,
             executing: None,
             peer: None,
+            alone: None,
             event: None,
             ended: Vec::new(),
             was,
@@ -59,9 +62,17 @@ impl Step {
             fault: exact.fault,
             executing: self.executing.as_ref().map(node),
             peer: self.peer.as_ref().map(node),
+            alone: self.alone,
             event: self.event,
             ended: self.ended.iter().map(|(t, n)| (*t, node(n))).collect(),
             was: self.was,
+        }
+    }
+
+    /// Its own node alone meets it.
+    pub fn pin(&mut self) {
+        if let (At::Pattern(p), Some(node)) = (&mut self.open, &self.executing) {
+            pin(p, node, self.alone);
         }
     }
 
@@ -79,6 +90,13 @@ impl Step {
         let executing = self.executing.as_ref();
         d.shape.apply(&before, executing, &self.fault).ok()
     }
+}
+
+/// This node alone meets the pattern, whatever it serves as. `n` of a role counts in that role only: without it, arrivals that the node
+/// had before it served so would be taken for the awaited one.
+pub fn pin(pattern: &mut Pattern, node: &NodeName, alone: Option<u32>) {
+    (pattern.node, pattern.role) = (Some(node.clone()), None);
+    pattern.n = alone.unwrap_or(pattern.n);
 }
 
 /// The cluster behind steps with the nodes of the parent's run; none when they break a rule.

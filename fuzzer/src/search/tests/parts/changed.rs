@@ -1,6 +1,7 @@
 //! Havoc: what it makes of a kept run keeps the rules, changes something, and is injected mostly.
 
 use super::*;
+use crate::search::patterns::generalise;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -129,6 +130,58 @@ fn what_max_dead_allows_of_one_node_alone_stays_with_it() {
                 panic!("{}", s.to_text())
             };
             assert_eq!(p.node.as_ref(), Some(&point.node), "{}", s.to_text());
+        }
+    }
+}
+
+/// So its number is that of the node's arrivals, those as something else with them: by the number that it has in its role it would come too
+/// early.
+#[test]
+fn what_keeps_its_node_counts_whatever_that_served_as() {
+    let sim = deep(3, 1);
+    let shape = sim.shape();
+    let d = warren(&shape);
+    let after = |run: &RunProduct, kind: fn(ChildFault) -> bool, least: u32| {
+        let there = |e: &warren_model::TraceEvent| e.phase == Phase::Test && e.n >= least;
+        let classes = all(&seed(run).classes(&d)).into_iter();
+        let of = classes.filter(|(e, f)| kind(*f) && there(&run.trace.events[*e as usize]));
+        let (event, fault) = of.min().unwrap();
+        sim.run(&seed(run).child(&d, event, fault).unwrap())
+    };
+    let run = sim.run(&FaultSequence::empty("sim"));
+    let run = after(&run, |f| f == ChildFault::Crash, 1);
+    let run = after(&run, |f| matches!(f, ChildFault::Reboot(_)), 1);
+    let run = after(&run, |f| f == ChildFault::Start(CutForm::Isolate), 1);
+    let run = after(&run, |f| f == ChildFault::Crash, 5);
+    assert!(run.complete());
+    let met = run.record.injected[3].event.unwrap();
+    let met = run.trace.events[met].clone();
+    let node = run.trace.nodes[usize::from(met.node)].clone();
+    // How often it came there as something else before, and its number in its role.
+    for (else_before, in_role) in [(0, 5), (1, 4), (2, 3)] {
+        let mut run = run.clone();
+        let same = |e: &&mut warren_model::TraceEvent| {
+            (e.node, e.stack, e.interval) == (met.node, met.stack, met.interval)
+        };
+        let same = run.trace.events.iter_mut().filter(same);
+        same.take(else_before).for_each(|e| e.role = 3 - e.role);
+        let of = seed(&run);
+        let open = generalise(of.matched, of.injected, of.exits, of.trace).sequence;
+        let At::Pattern(p) = &open.faults[3].at else {
+            panic!("{}", open.to_text())
+        };
+        assert!(p.role.is_some() && p.n == in_role, "{}", open.to_text());
+        let parent = Parent::new(of, &d).unwrap();
+        let mut rand = XoRand::new(1);
+        let made = (0..30).filter_map(|_| changed(Op::Drop, &parent, None, &d, &mut rand));
+        let made: Vec<FaultSequence> = made.filter(|s| s.faults.len() == 2).collect();
+        assert!(!made.is_empty());
+        for s in made {
+            let At::Pattern(p) = &s.faults[1].at else {
+                panic!("{}", s.to_text())
+            };
+            let has = (p.node.as_ref(), p.role.as_deref(), p.n);
+            assert_eq!(has, (Some(&node), None, 5), "{}", s.to_text());
         }
     }
 }
