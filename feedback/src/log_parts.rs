@@ -1,8 +1,10 @@
 //! Which part of a node's logs one of its processes wrote: those of a node that was started again write into the files of the ones before.
 //!
-//! Called by the checkers that ask a log about one process. Pure: the executor's marks in, text out. Where they do not tell, a part is
-//! rather too large. In a run from a snapshot, whose first mark is set when it goes on, the logs begin there.
+//! Called by the checkers that ask a log about one process, and by those that must not take what a snapshot's start wrote for the run's own. Pure:
+//! the executor's marks in, text out. Where they do not tell, a part is rather too large. In a run from a snapshot, whose first mark is set when
+//! it goes on, the logs begin there; one from a prefix has that mark from the run that made the prefix, before its first fault.
 
+use crate::logs::lines;
 use warren_model::{Incarnation, LogMark, NodeName, RunProduct};
 
 /// Where each of a node's files begins in the text of its logs, in bytes: they stand one after another.
@@ -13,6 +15,24 @@ pub fn begins(product: &RunProduct, node: &NodeName) -> Vec<usize> {
         .and_then(|m| m.offsets.get(node))
         .cloned()
         .unwrap_or_default()
+}
+
+/// What stands in a node's logs from before the snapshot that its run began from; nothing in a run that began cold, whose first mark comes before
+/// its nodes are started. Of the first file alone: no mark says where that ends, and with it what the next one has from before.
+#[must_use]
+pub fn before<'a>(product: &RunProduct, node: &NodeName, log: &'a str) -> &'a str {
+    let first = begins(product, node).first().copied();
+    first.and_then(|end| log.get(..end)).unwrap_or_default()
+}
+
+/// (byte offset, text) of each line of a node's logs that the run wrote itself: what stands before it is the same in each run from that snapshot.
+pub fn own_lines<'a>(
+    product: &RunProduct,
+    node: &NodeName,
+    log: &'a str,
+) -> impl Iterator<Item = (usize, &'a str)> + use<'a> {
+    let from = before(product, node, log).len();
+    lines(&log[from..]).map(move |(at, line)| (from + at, line))
 }
 
 /// What process `number` (from 1) of a node wrote: a part for each of its files, in their order; none where the node has no log.
@@ -81,6 +101,32 @@ mod tests {
         assert_eq!(of(2), ["bb", "YY"]);
         assert_eq!(of(3), ["cc", "ZZ"]);
         assert!(of_process(&all, &"n2".into(), 1).is_empty(), "no log");
+    }
+
+    #[test]
+    fn a_run_begins_where_its_snapshot_ended() {
+        let log = "before\nown\nlast\n";
+        let own = |offsets: &[usize]| -> Vec<(usize, String)> {
+            let run = Build::new().marked("n1", 0, offsets);
+            let run = run.marked("n1", 10, &[11]).product;
+            let lines = own_lines(&run, &"n1".into(), log);
+            lines.map(|(at, line)| (at, line.to_owned())).collect()
+        };
+        let from = |at: usize| -> Vec<(usize, String)> {
+            let all = lines(log).filter(|(begin, _)| *begin >= at);
+            all.map(|(begin, line)| (begin, line.to_owned())).collect()
+        };
+        // A run that began cold; one from a snapshot; one with a file more, whose lines from before cannot be told apart.
+        for (offsets, at) in [(&[0][..], 0), (&[7], 7), (&[0, 7], 0), (&[7, 11], 7)] {
+            assert_eq!(own(offsets), from(at), "{offsets:?}");
+        }
+        // What a line has from before is not the run's.
+        assert_eq!(own(&[3])[0], (3, "ore".into()));
+        // Without marks all of it is judged, and so it is where they are beyond what there is.
+        let n2 = own_lines(&Build::new().product, &"n2".into(), log).count();
+        assert_eq!((n2, own(&[99]).len()), (3, 3));
+        let product = Build::new().marked("n1", 0, &[7]).product;
+        assert_eq!(before(&product, &"n1".into(), log), "before\n");
     }
 
     #[test]

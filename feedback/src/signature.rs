@@ -72,6 +72,17 @@ pub fn signature(checker: &str, normalised: &str, role: Option<&str>, stage: Sta
     format!("{:08x}", (h >> 32) ^ (h & 0xffff_ffff))
 }
 
+/// Digits as letters, `134` as `bde`: for numbers that are a part of the story, which the normaliser would take out.
+#[must_use]
+pub fn spelled(text: &str) -> String {
+    text.chars()
+        .map(|c| match c.to_digit(10) {
+            Some(digit) => (b'a'..=b'j').nth(digit as usize).map_or(c, char::from),
+            None => c,
+        })
+        .collect()
+}
+
 /// Replaces `word` where no letter, digit, `_` or `-` touches it: `zk1` in `zk1:` but not in `zk12`.
 fn replace_word(text: &str, word: &str, with: &str) -> String {
     if word.is_empty() {
@@ -121,6 +132,19 @@ mod tests {
             ),
         ] {
             assert_eq!(normalise(text, &nodes()), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_the_story_are_spelled() {
+        for (text, expect) in [
+            ("code 134", "code bde"),
+            ("code 137", "code bdh"),
+            ("-1029", "-bacj"),
+            ("^FATAL \\d+ é", "^FATAL \\d+ é"),
+        ] {
+            assert_eq!(spelled(text), expect);
+            assert_eq!(normalise(&spelled(text), &nodes()), expect);
         }
     }
 

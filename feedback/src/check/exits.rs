@@ -13,9 +13,9 @@
 //! section VI-D on exceptions that are no failures.
 
 use super::{CheckResult, Found};
-use crate::log_parts::of_process;
+use crate::log_parts::{before, of_process};
 use crate::logs::{lines, says_nothing};
-use crate::signature::normalise;
+use crate::signature::{normalise, spelled};
 use regex::Regex;
 use std::collections::BTreeMap;
 use warren_model::{Exit, ExitRule, FailureKind, Phase, Rules, RunProduct, Stage};
@@ -38,7 +38,8 @@ pub fn check_exits(product: &RunProduct, rules: &Rules) -> CheckResult {
     for e in &product.record.exits {
         let parts = of_process(product, &e.node, e.incarnation);
         let log = product.logs.get(&e.node).map(String::as_str);
-        match legal(&parts, log.unwrap_or_default(), rules, e) {
+        let before = before(product, &e.node, log.unwrap_or_default());
+        match legal(&parts, before, rules, e) {
             Judged::Legal => {}
             Judged::CannotTell(why) => result.unknown(EXIT, why),
             Judged::Illegal => {
@@ -50,14 +51,14 @@ pub fn check_exits(product: &RunProduct, rules: &Rules) -> CheckResult {
 }
 
 /// By the parts of its node's log that the process wrote. What the first process wrote before a snapshot is in none of them, and shows that it
-/// does write.
-fn legal(parts: &[&str], log: &str, rules: &Rules, e: &Exit) -> Judged {
+/// does write; what later ones wrote shows nothing of it.
+fn legal(parts: &[&str], before: &str, rules: &Rules, e: &Exit) -> Judged {
     if rules.legal_exits.is_empty() {
         return Judged::Illegal;
     }
     // A log that is not there comes as an empty one: no rule can match, whatever the reason was.
     let silent = parts.iter().all(|part| says_nothing(part));
-    if silent && (e.incarnation > 1 || says_nothing(log)) {
+    if silent && (e.incarnation > 1 || says_nothing(before)) {
         return Judged::CannotTell(format!(
             "{} ended by itself and says nothing in its log",
             e.node
@@ -120,7 +121,7 @@ fn found<'a>(product: &RunProduct, parts: &[&str], rules: &Rules, e: &Exit) -> F
     let how = match (e.status, e.signal) {
         (_, Some(s)) => format!("by signal SIG-{}", signal_name(s)),
         // The status is part of the story, so it is spelled where the normaliser does not reach.
-        (Some(s), None) => format!("with status {}", spelled(s)),
+        (Some(s), None) => format!("with status {}", status(s)),
         (None, None) => "with unknown status".to_owned(),
     };
     let last = parts.iter().rev().find_map(|part| {
@@ -175,25 +176,13 @@ fn is_cause(text: &str) -> bool {
     text.contains("Exception") || text.contains("Error")
 }
 
-fn spelled(status: i32) -> String {
+/// In letters, so that two statuses stay two stories: 10 -> "ba".
+fn status(status: i32) -> String {
     match status {
         0 => "zero".into(),
         1 => "one".into(),
         2 => "two".into(),
-        other => {
-            // Letters, so that two statuses stay two stories: 10 -> "status-ba".
-            other
-                .to_string()
-                .bytes()
-                .map(|b| {
-                    if b.is_ascii_digit() {
-                        char::from(b'a' + (b - b'0'))
-                    } else {
-                        '-'
-                    }
-                })
-                .collect()
-        }
+        other => spelled(&other.to_string()),
     }
 }
 
@@ -430,22 +419,32 @@ mod tests {
         assert_eq!(count(&check_exits(&p, &rules)), (1, 0));
     }
 
-    /// What the process before it wrote says nothing of it.
+    /// What the process before it wrote says nothing of it, nor what the next one writes.
     #[test]
     fn a_process_that_wrote_nothing_is_unknown() {
-        let first = "INFO up\n";
-        let mut build = Build::new();
-        build.product = exited(None, Some(first));
-        let build = build.ended("n1", 10).restarted("n1", 20);
-        let build = build.marked("n1", 0, &[0]).marked("n1", 20, &[first.len()]);
-        let mut p = build.ended("n1", 30).product;
+        let up = "INFO up\n";
         let rules = Rules {
             legal_exits: vec![rule("lost quorum", "")],
             ..Rules::default()
         };
-        for (number, expect) in [(1, (1, 0)), (2, (0, 1))] {
-            p.record.exits[0].incarnation = number;
-            assert_eq!(count(&check_exits(&p, &rules)), expect, "process {number}");
+        let (wrote, silent) = ((1, 0), (0, 1));
+        // Where the log ended at the first mark and as the second process was started; what the first and the second one come to.
+        for (marks, expect) in [
+            ([0, up.len()], [wrote, silent]),
+            ([0, 0], [silent, wrote]),
+            ([up.len(), up.len()], [wrote, silent]),
+        ] {
+            let mut build = Build::new();
+            build.product = exited(None, Some(up));
+            let build = build.ended("n1", 10).restarted("n1", 20);
+            let build = build.marked("n1", 0, &marks[..1]);
+            let build = build.marked("n1", 20, &marks[1..]);
+            let mut p = build.ended("n1", 30).product;
+            for (number, expect) in (1..).zip(expect) {
+                p.record.exits[0].incarnation = number;
+                let got = count(&check_exits(&p, &rules));
+                assert_eq!(got, expect, "process {number}, marks {marks:?}");
+            }
         }
     }
 

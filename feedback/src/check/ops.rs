@@ -452,12 +452,12 @@ pub fn shown(value: &str) -> String {
     format!("{head}… ({} bytes)", value.len())
 }
 
-/// What an answer binds to: `failed` only with an error that the target lists as definite.
+/// What an answer binds to: `failed` only with an error that the target lists as definite, so not without any.
 fn binding(done: Option<&OpDone>, rules: &Rules) -> Outcome {
     match done {
         None => Outcome::Unknown,
         Some(d) if d.outcome == Outcome::Failed => {
-            let definite = d.error.as_deref().is_none_or(|e| {
+            let definite = d.error.as_deref().is_some_and(|e| {
                 let e = e.to_lowercase();
                 rules.definite.iter().any(|r| e.contains(&r.to_lowercase()))
             });

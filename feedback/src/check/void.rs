@@ -3,10 +3,12 @@
 //! Mostly the executor's word. Beside it:
 //! - A process that ended by SIGKILL or SIGBUS which nobody sent was ended by the kernel (out of memory, a full tmpfs under a
 //!   mapping): our machine's fault, not the target's. Our own kills are never in the list of exits.
-//! - A JVM to which the system refused memory or a thread says so in its log. That is the machine's too. A JVM that filled its own
+//! - A JVM to which the system refused memory or a thread says so in its log. That is the machine's too, unless it said so before the snapshot that
+//!   the run began from: it served then, and each run from there would be void. A JVM that filled its own
 //!   heap (or class space, or direct buffers: all bounded by its flags) is the target's doing, a leak above all: such a run is
 //!   judged like any other, by what follows (self-exit, no service) and by what target.toml's `fatal_log` names.
 
+use crate::log_parts::own_lines;
 use crate::logs::of_nodes;
 use warren_model::{RunProduct, Void};
 
@@ -43,9 +45,8 @@ pub fn reason(product: &RunProduct) -> Option<Void> {
 
 fn refused_by_the_machine(product: &RunProduct) -> Option<String> {
     of_nodes(product).find_map(|(node, log)| {
-        let line = log
-            .lines()
-            .find(|l| MACHINE.iter().any(|m| l.contains(m)))?;
+        let mut lines = own_lines(product, node, log);
+        let (_, line) = lines.find(|(_, l)| MACHINE.iter().any(|m| l.contains(m)))?;
         let said: String = line.trim().chars().take(160).collect();
         Some(format!(
             "the machine refused {node} memory or a thread: {said}"
@@ -56,7 +57,7 @@ fn refused_by_the_machine(product: &RunProduct) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::exit;
+    use crate::check::testing::{Build, exit};
 
     #[test]
     fn only_the_machines_faults_make_a_run_void() {
@@ -122,6 +123,23 @@ mod tests {
             let why = reason(&p);
             assert_eq!(why.is_some(), expect, "{log}");
             assert!(why.is_none_or(|w| w.to_string().contains("n1")), "{log}");
+        }
+    }
+
+    /// The snapshot's start had it, and each run from there has the line.
+    #[test]
+    fn what_was_refused_before_the_snapshot_is_not_this_runs() {
+        let (up, refused) = ("INFO up\n", "java.lang.OutOfMemoryError: Map failed\n");
+        let both = format!("{refused}{refused}");
+        for (log, first_mark, expect) in [
+            (format!("{refused}{up}"), refused.len(), false),
+            (both, refused.len(), true),
+            (format!("{up}{refused}"), up.len(), true),
+            (format!("{refused}{up}"), 0, true),
+        ] {
+            let mut p = Build::new().marked("n1", 0, &[first_mark]).product;
+            p.logs.insert("n1".into(), log.clone());
+            assert_eq!(reason(&p).is_some(), expect, "{log:?} from {first_mark}");
         }
     }
 

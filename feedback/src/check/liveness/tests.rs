@@ -273,6 +273,40 @@ fn start_healing_and_restart_are_three_stories() {
     assert_eq!(signatures, want.into());
 }
 
+/// Whoever leads too many, and how many do, is one story; that nobody leads is that of an outage.
+#[test]
+fn more_than_one_leader_is_no_outage() {
+    let of = |why: &str| {
+        let mut p = RunProduct::default();
+        p.record.not_stable = vec![why.to_owned()];
+        let failed = check_stable(&p, &rules()).failures.remove(0);
+        (failed.stage, failed.signature)
+    };
+    let (outage, leaders) = (
+        of("heal: zk3 does not serve"),
+        of("heal: 2 nodes say they are leader"),
+    );
+    assert_eq!(outage.1, "1b5d6da3");
+    assert_eq!((outage.0, leaders.0), (Stage::Healed, Stage::Healed));
+    let (dark, torn) = (
+        of("durability: zk3 does not serve (down)"),
+        of("durability: 2 nodes say they are leader"),
+    );
+    let different = [&outage, &leaders, &dark, &torn].map(|s| s.1.clone());
+    let different = std::collections::BTreeSet::from(different);
+    assert_eq!((different.len(), torn.0), (4, Stage::Durable));
+    for (why, like) in [
+        ("heal: 3 nodes say they are active", &leaders),
+        ("3 nodes say they are active", &leaders),
+        ("heal: 0 nodes say they are leader", &outage),
+        ("heal: `epoch` differs: 1, 2", &outage),
+        ("durability: 12 nodes say they are leader", &torn),
+        ("durability: 0 nodes say they are leader", &dark),
+    ] {
+        assert_eq!(of(why), *like, "{why}");
+    }
+}
+
 /// The run goes on after it did not heal, and the restart is a question of its own.
 #[test]
 fn what_did_not_heal_is_told_beside_what_does_not_come_up_again() {

@@ -96,6 +96,27 @@ fn a_definite_error_after_a_lost_first_try_is_unknown() {
 }
 
 #[test]
+fn failed_binds_only_with_an_error_that_is_listed() {
+    for (error, expect) in [
+        (Some("NodeExists for /a"), Outcome::Failed),
+        (Some("nodeexists"), Outcome::Failed),
+        (Some("Timeout"), Outcome::Unknown),
+        (Some(""), Outcome::Unknown),
+        (None, Outcome::Unknown),
+    ] {
+        let mut b = Build::new().op(op("s", "create", "/a", 1, 2).put("1").failed(""));
+        for event in &mut b.product.history {
+            if let HistoryEvent::Done(done) = event {
+                done.error = error.map(str::to_owned);
+            }
+        }
+        let rules = rules();
+        let ops = Ops::new(&b.product, &rules);
+        assert_eq!(ops.all[0].outcome, expect, "{error:?}");
+    }
+}
+
+#[test]
 fn a_torn_history_convicts_nobody() {
     let mut b = Build::new().op(op("s", "append", "/a", 1, 2));
     b.product.broken_lines.push("history.jsonl".into());
