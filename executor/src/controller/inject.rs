@@ -22,6 +22,8 @@ pub(super) struct Acting {
     /// The state of the cluster once it is done.
     pub next: ClusterState,
     pub done: bool,
+    /// The node that was to be killed ended by itself first.
+    pub by_itself: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +136,7 @@ impl Controller {
             release,
             next,
             done: false,
+            by_itself: false,
         });
         if at_once {
             self.complete(&WaitFor::Nothing, now, out);
@@ -198,10 +201,7 @@ impl Controller {
             }
             Fault::Reboot { who } => {
                 let node = aimed(who);
-                if let Some(i) = self.machine_cut.iter().position(|n| *n == node) {
-                    self.machine_cut.remove(i);
-                    out.push(Action::UncutMachine { node: node.clone() });
-                }
+                self.uncut_machine(&node, out);
                 out.push(Action::Spawn { node: node.clone() });
                 WaitFor::Spawn(node)
             }
@@ -228,14 +228,24 @@ impl Controller {
         (wait, release)
     }
 
-    /// What was waited for came; faults are done in their order.
-    pub(super) fn complete(&mut self, what: &WaitFor, now: u64, out: &mut Vec<Action>) {
-        for a in &mut self.acting {
-            if a.wait == *what && !a.done {
-                a.done = true;
-                break;
-            }
+    fn uncut_machine(&mut self, node: &NodeName, out: &mut Vec<Action>) {
+        if let Some(i) = self.machine_cut.iter().position(|n| n == node) {
+            self.machine_cut.remove(i);
+            out.push(Action::UncutMachine { node: node.clone() });
         }
+    }
+
+    /// What was waited for came.
+    pub(super) fn complete(&mut self, what: &WaitFor, now: u64, out: &mut Vec<Action>) {
+        let mut waiting = self.acting.iter_mut();
+        if let Some(a) = waiting.find(|a| a.wait == *what && !a.done) {
+            a.done = true;
+        }
+        self.settle(now, out);
+    }
+
+    /// Faults are done in their order; one that came to nothing ends it.
+    pub(super) fn settle(&mut self, now: u64, out: &mut Vec<Action>) {
         let before = self.current;
         let max_hold = nanos(self.limits.max_hold);
         while let Some(a) = self.acting.pop_front_if(|a| a.done) {
@@ -266,6 +276,9 @@ impl Controller {
                 victim,
             });
         }
+        if let Some(a) = self.acting.pop_front_if(|a| a.by_itself) {
+            return self.came_to_nothing(a, out);
+        }
         if self.current == before {
             return;
         }
@@ -276,6 +289,34 @@ impl Controller {
         } else if self.acting.is_empty() {
             self.begin_unclaimed(now, out);
             self.check_reachable(out);
+        }
+    }
+
+    /// There was nobody left to kill: the end is the node's own, and no fault of ours. As with any node that a fault names and that ended by
+    /// itself before, no other fault comes.
+    fn came_to_nothing(&mut self, crash: Acting, out: &mut Vec<Action>) {
+        let WaitFor::Death(node) = crash.wait else {
+            return;
+        };
+        let detail = format!("{node} ended by itself just before it was to be killed");
+        self.uncut_machine(&node, out);
+        // Also if it was late and has been released: by this its claim is known as one that no fault came of.
+        if crash.executing.is_some() {
+            out.push(Action::Release {
+                fault: crash.index,
+                action: Release::GoOn,
+            });
+        }
+        // Crashes at once with this one: their signals are sent, and the sequence has no place for one of them without it.
+        if let Some(last) = self.acting.pop_back() {
+            self.state = last.next;
+            self.acting.clear();
+            out.push(Action::Void {
+                why: format!("{detail}, and others were killed with it"),
+            });
+        }
+        if !self.finished {
+            self.skip_rest("self-exit", detail, 0, out);
         }
     }
 }

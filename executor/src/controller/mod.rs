@@ -265,13 +265,13 @@ impl Controller {
         self.died = Some(now);
         self.ready.retain(|n| n != node);
         self.roles.remove(node);
-        let waited = self
-            .acting
-            .iter()
-            .any(|a| a.wait == WaitFor::Death(node.clone()));
-        if waited {
-            self.complete(&WaitFor::Death(node.clone()), now, out);
-            return;
+        let wait = WaitFor::Death(node.clone());
+        let waited = self.acting.iter_mut().find(|a| a.wait == wait && !a.done);
+        let was_waited = waited.is_some();
+        match waited {
+            Some(_) if by_us => return self.complete(&wait, now, out),
+            Some(a) => a.by_itself = true,
+            None => {}
         }
         if !by_us && !self.state.dead.contains(node) {
             self.self_exits.push(node.clone());
@@ -284,7 +284,10 @@ impl Controller {
                 }
             }
         }
-        self.check_reachable(out);
+        match was_waited {
+            true => self.settle(now, out),
+            false => self.check_reachable(out),
+        }
     }
 
     /// The point of an exact fault on a dead node never comes: faults are in order, nobody reboots it before.

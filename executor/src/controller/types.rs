@@ -43,7 +43,7 @@ pub enum Seen {
     },
     /// The fault's claim was taken away from all threads.
     Cancelled { fault: usize },
-    /// A node's process has been reaped.
+    /// A node's process has been reaped; `by_us`: by our SIGKILL, and not of itself just before it.
     Dead { node: NodeName, by_us: bool },
     /// A node's new process exists.
     Spawned { node: NodeName },
@@ -108,6 +108,8 @@ pub enum Action {
     Release { fault: usize, action: Release },
     /// Take the claim away; answered by [`Seen::Cancelled`], or by [`Seen::Claimed`] if a thread was first.
     Cancel { fault: usize },
+    /// What was done cannot be told as faults of the sequence: the run says nothing.
+    Void { why: String },
     /// All faults are done or given up.
     Finished,
 }

@@ -362,6 +362,8 @@ impl<'r, 'a> Drive<'r, 'a> {
                 .is_some_and(|p| p.pid_inside == e.pid);
             if gone {
                 self.workload_gone = Some(ended::how(e.status, e.signal));
+                let void = ended::voids("the workload", &e, self.ending);
+                self.void = void.or(self.void.take());
                 continue;
             }
             let found = self.cluster.nodes.iter().position(|n| {
@@ -391,10 +393,8 @@ impl<'r, 'a> Drive<'r, 'a> {
                     signal: e.signal,
                     role: node.role.clone(),
                 });
-                if let Some(why) = e.signal.and_then(ended::killed_by_the_system) {
-                    let why = format!("{} was ended by {why}", node.name);
-                    self.void = Some(Void::WentWrong(why));
-                }
+                let void = ended::voids(node.name.as_str(), &e, self.ending);
+                self.void = void.or(self.void.take());
                 self.cluster.workload_page.set_node(i, number, false);
             }
             let node = &mut self.cluster.nodes[i];
@@ -495,6 +495,9 @@ impl<'r, 'a> Drive<'r, 'a> {
                 if self.cluster.run_page.cancel(fault).is_ok() {
                     self.queue.push_back(Seen::Cancelled { fault });
                 }
+            }
+            Action::Void { why } => {
+                self.void.get_or_insert(Void::WentWrong(why));
             }
             Action::Finished => {
                 if self.phase >= Phase::Test {

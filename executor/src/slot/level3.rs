@@ -11,6 +11,7 @@
 //! inode of /proc/self/ns/pid), `folder <path>` for each folder to remove, `pid <pid> <start time>` per process. Start times are
 //! field 22 of /proc/<pid>/stat. A slot of which something could not be removed keeps its file, for the next sweep.
 
+mod criu;
 mod state;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -30,6 +31,8 @@ use state::{State, pid_namespace, start_time};
 
 /// Where shared memory lies, if it may be written to.
 const SHM: &str = "/dev/shm";
+/// Where CRIU makes folders of its own, whatever TMPDIR says.
+const CRIU_TMP: &str = "/tmp";
 /// A claim takes no longer from making its state file to the line that names its owner.
 const CLAIMING: Duration = Duration::from_secs(60);
 /// How long another sweep may take.
@@ -147,9 +150,10 @@ pub struct SweepReport {
     pub problems: Vec<String>,
 }
 
-/// Removes what level 3 slots of Warrens that are no more left behind: processes, folders, state files. Cheap when
-/// there is nothing; called at every start, on every level.
+/// Removes what level 3 slots of Warrens that are no more left behind: processes, folders, state files; and the folders of a CRIU that was
+/// killed, at whatever level. Cheap when there is nothing; called at every start, on every level.
 pub fn sweep_level3() -> SweepReport {
+    criu::sweep(Path::new(CRIU_TMP));
     sweep(&home())
 }
 

@@ -109,6 +109,107 @@ fn two_crashes_at_once_are_one_action() {
     assert_eq!(c.state().dead, [name(3)]);
 }
 
+/// One of its threads met the point while another ended the process: our signal met nobody, and so there was no crash.
+#[test]
+fn a_node_that_ends_by_itself_before_the_signal_was_not_crashed() {
+    let of = |who, style| Fault::Crash { who, style };
+    let uncut = Action::UncutMachine { node: name(2) };
+    // The crash at a point of node 2; who dies; whether the point's thread was released before; whether it was us -> what follows; done.
+    let own = || crash(Who::Executing);
+    let other = || crash(Who::Node(name(4)));
+    let machine = || of(Who::Executing, CrashStyle::Machine);
+    let nothing = || vec![go_on(0), Action::Finished];
+    let reboot = |n| Action::Spawn { node: name(n) };
+    let table = [
+        (own(), 2, false, false, nothing(), 0),
+        (other(), 4, false, false, nothing(), 0),
+        (other(), 4, true, false, nothing(), 0),
+        (
+            machine(),
+            2,
+            false,
+            false,
+            vec![uncut, go_on(0), Action::Finished],
+            0,
+        ),
+        (
+            own(),
+            2,
+            false,
+            true,
+            vec![current(1), go_on(0), reboot(2)],
+            1,
+        ),
+        (other(), 4, true, true, vec![current(1), reboot(4)], 1),
+    ];
+    for (i, (fault, dies, late, by_us, want, done)) in table.into_iter().enumerate() {
+        let reboot = Fault::Reboot {
+            who: Who::FirstDead,
+        };
+        let mut c = start(vec![at(exact(2, 1), fault), at(At::AtOnce, reboot)]);
+        c.on(claim(0, 2, 1, 0), 0);
+        if late {
+            assert_eq!(c.on(Seen::Tick(quiet()), 501 * MS), [go_on(0)]);
+        }
+        assert_eq!(c.on(dead(dies, by_us), 600 * MS), want, "case {i}");
+        assert_eq!((c.done().len(), c.current()), (done, done), "case {i}");
+        assert_eq!(c.state().dead, [name(dies)], "case {i}");
+        let why = c.not_injected().map(|n| (n.index, n.reason.as_str()));
+        let skipped = (!by_us).then_some((0, "self-exit"));
+        assert_eq!((why, c.finished()), (skipped, !by_us), "case {i}");
+        assert_eq!(c.under_way(), by_us, "case {i}");
+    }
+}
+
+/// The end of a node that is not the one to be killed changes nothing about the crash.
+#[test]
+fn a_crash_goes_on_when_another_node_ends_by_itself() {
+    for (victim, ends) in [(2, 4), (4, 2)] {
+        let mut c = start(vec![at(exact(2, 1), crash(Who::Node(name(victim))))]);
+        c.on(claim(0, 2, 1, 0), 0);
+        assert!(c.on(dead(ends, false), 1).is_empty());
+        assert_eq!(
+            c.on(dead(victim, true), 2),
+            [current(1), go_on(0), Action::Finished]
+        );
+        assert_eq!(c.done()[0].victim, Some(name(victim)));
+        assert!(c.not_injected().is_none());
+    }
+}
+
+#[test]
+fn of_two_crashes_at_once_one_may_come_to_nothing() {
+    let void = |out: &[Action]| out.iter().any(|a| matches!(a, Action::Void { .. }));
+    // Who dies, by us or not, in this order -> done, the first one not injected, whether that can be told.
+    for (deaths, done, index, told) in [
+        ([(2, true), (3, false)], 1, 1, true),
+        ([(3, false), (2, true)], 1, 1, true),
+        // The second one happened without the first.
+        ([(2, false), (3, true)], 0, 0, false),
+        ([(3, true), (2, false)], 0, 0, false),
+        ([(2, false), (3, false)], 0, 0, false),
+    ] {
+        let mut c = start(vec![
+            at(exact(2, 1), crash(Who::Executing)),
+            at(At::AtOnce, crash(Who::Node(name(3)))),
+        ]);
+        assert_eq!(c.on(claim(0, 2, 1, 5), 5), [kill(0, 2), kill(1, 3)]);
+        let mut out = Vec::new();
+        for (node, by_us) in deaths {
+            out.extend(c.on(dead(node, by_us), 6));
+        }
+        assert_eq!(void(&out), !told, "{deaths:?}: {out:?}");
+        assert!(out.contains(&go_on(0)), "{deaths:?}: {out:?}");
+        assert_eq!(c.done().len(), done, "{deaths:?}");
+        assert!(c.finished() && !c.under_way(), "{deaths:?}");
+        let why = c.not_injected().unwrap();
+        assert_eq!((why.index, why.reason.as_str()), (index, "self-exit"));
+        let mut gone = c.state().dead.clone();
+        gone.sort();
+        assert_eq!(gone, [name(2), name(3)], "{deaths:?}");
+    }
+}
+
 #[test]
 fn at_once_first_begins_at_go_and_joined_when_the_probe_passes() {
     let mut c = Controller::new(

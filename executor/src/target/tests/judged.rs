@@ -224,6 +224,17 @@ fn a_flush_that_failed_excuses_hbase_only_by_what_the_network_or_hdfs_said() {
         )
     };
     let (again, another) = (back("0x1000109786d0006"), back("0x1000109786d0009"));
+    let over = |session: &str| {
+        format!(
+            "2026-11-29 00:51:25,324 - INFO  [main-EventThread:ClientCnxn] - EventThread shut down for session: {session}\n"
+        )
+    };
+    let closed = format!("{LOST}{}", over("0x1000109786d0006"));
+    let other_closed = format!("{LOST}{}", over("0x1000109786d0009"));
+    let expired = format!(
+        "{LOST}2026-11-29 00:51:25,324 - WARN  [main-SendThread(127.0.0.19:2181):ClientCnxn] - Unable to reconnect to ZooKeeper service, session 0x1000109786d0006 has expired\n{}",
+        over("0x1000109786d0006")
+    );
     let never = LOST.replace("0x1000109786d0006", "0x0");
     const GONE: &str = "Caused by: java.io.IOException: Failed to commit the flush\n\
         \tat org.apache.hadoop.hbase.regionserver.HStore$StoreFlusherImpl.commit(HStore.java:2440)\n\
@@ -298,6 +309,14 @@ fn a_flush_that_failed_excuses_hbase_only_by_what_the_network_or_hdfs_said() {
             GONE,
             false,
         ),
+        (
+            "it has closed the session itself, and heard by another one",
+            &closed,
+            GONE,
+            false,
+        ),
+        ("it has closed another session", &other_closed, GONE, true),
+        ("its session has expired", &expired, GONE, true),
     ];
     for (what, before, causes, want) in table {
         for why in [SERVER, MASTER] {
@@ -313,6 +332,11 @@ fn what_cannot_reach_zookeeper_excuses_hbase_only_while_its_session_is_away() {
     let target = shipped("hbase");
     let lost = "2026-11-29 03:17:24,729 - WARN  [main-SendThread(127.0.0.19:2181):ClientCnxn] - Client session timed out, have not heard from server in 5334ms for sessionid 0x100018cce920002\n";
     let back = "2026-11-29 03:17:25,884 - INFO  [main-SendThread(127.0.0.19:2181):ClientCnxn] - Session establishment complete on server zk1/127.0.0.19:2181, sessionid = 0x100018cce920002, negotiated timeout = 8000\n";
+    // A client that was asked nothing for a minute, of another session.
+    let idle = "2026-11-29 03:18:03,223 - WARN  [ReadOnlyZKClient-127.0.0.19:2181@0x7d7d9a59-SendThread(127.0.0.19:2181):ClientCnxn] - Client session timed out, have not heard from server in 8002ms for sessionid 0x100018cce920004\n\
+        2026-11-29 03:18:03,324 - INFO  [ReadOnlyZKClient-127.0.0.19:2181@0x7d7d9a59-EventThread:ClientCnxn] - EventThread shut down for session: 0x100018cce920004\n";
+    let expired = "2026-11-29 03:18:08,261 - WARN  [main-SendThread(127.0.0.19:2181):ClientCnxn] - Unable to reconnect to ZooKeeper service, session 0x100018cce920002 has expired\n\
+        2026-11-29 03:18:08,261 - INFO  [main-EventThread:ClientCnxn] - EventThread shut down for session: 0x100018cce920002\n";
     let ends = |code: &str| {
         format!(
             "2026-11-29 03:18:05,349 - ERROR [regionserver/rs1:16020:RecoverableZooKeeper] - ZooKeeper getData failed after 4 attempts\n\
@@ -325,6 +349,10 @@ fn what_cannot_reach_zookeeper_excuses_hbase_only_while_its_session_is_away() {
         (lost.to_owned(), "ConnectionLoss", true),
         (lost.repeat(2), "ConnectionLoss", true),
         (format!("{lost}{back}"), "ConnectionLoss", false),
+        (idle.to_owned(), "ConnectionLoss", false),
+        (format!("{lost}{idle}"), "ConnectionLoss", true),
+        (format!("{lost}{expired}"), "ConnectionLoss", true),
+        (format!("{lost}{expired}"), "BadVersion", false),
         (String::new(), "ConnectionLoss", false),
         (lost.to_owned(), "BadVersion", false),
     ] {
