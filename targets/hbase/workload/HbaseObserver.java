@@ -44,6 +44,8 @@ final class HbaseObserver {
     /** Of a procedure's line: its class and how it stands. */
     private static final Pattern CLASS = Pattern.compile("\"className\":\\s*\"([^\"]*)\"");
     private static final Pattern STATE = Pattern.compile("\"state\":\\s*\"([A-Z_]+)\"");
+    /** Of a lock's line: what kind of thing is locked. */
+    private static final Pattern LOCKED = Pattern.compile("\"resourceType\":\\s*\"([A-Z_]+)\"");
     /** What a server says of files that are not there or not whole. Anything else may be said by a slow one. */
     private static final Pattern LOST = Pattern.compile(".*(FileNotFound|CorruptHFile|Checksum)Exception.*");
     private static final List<String> OVER = Arrays.asList("SUCCESS", "FAILED", "ROLLEDBACK");
@@ -180,7 +182,10 @@ final class HbaseObserver {
 
     // ---- what is still under way
 
-    /** What has not ended, each as {kind, key, owner}. */
+    /**
+     * What has not ended, each as {kind, key, owner}. The kind alone tells one bug from another, so it has a procedure's class and what kind of thing is
+     * locked: known-bugs.toml lists them.
+     */
     private List<String[]> underWay() throws IOException {
         ClusterMetrics now = admin.getClusterMetrics();
         List<String[]> open = new ArrayList<>();
@@ -203,12 +208,13 @@ final class HbaseObserver {
         for (String procedure : objects(admin.getProcedures())) {
             String state = find(STATE, procedure);
             if (!OVER.contains(state)) {
-                String type = find(CLASS, procedure);
-                open.add(new String[] {"procedure", type.substring(type.lastIndexOf('.') + 1), state});
+                String name = find(CLASS, procedure);
+                String type = name.substring(name.lastIndexOf('.') + 1);
+                open.add(new String[] {"procedure " + type, type, state});
             }
         }
         for (String lock : objects(admin.getLocks())) {
-            open.add(new String[] {"lock", lock.replaceAll("\\s+", " "), "master"});
+            open.add(new String[] {"lock " + find(LOCKED, lock), lock.replaceAll("\\s+", " "), "master"});
         }
         return open;
     }
