@@ -75,12 +75,8 @@ pub fn signature(checker: &str, normalised: &str, role: Option<&str>, stage: Sta
 /// Digits as letters, `134` as `bde`: for numbers that are a part of the story, which the normaliser would take out.
 #[must_use]
 pub fn spelled(text: &str) -> String {
-    text.chars()
-        .map(|c| match c.to_digit(10) {
-            Some(digit) => (b'a'..=b'j').nth(digit as usize).map_or(c, char::from),
-            None => c,
-        })
-        .collect()
+    let letter = |c: char| char::from_digit(c.to_digit(10)? + 10, 20);
+    text.chars().map(|c| letter(c).unwrap_or(c)).collect()
 }
 
 /// Replaces `word` where no letter, digit, `_` or `-` touches it: `zk1` in `zk1:` but not in `zk12`.
