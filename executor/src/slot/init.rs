@@ -312,6 +312,10 @@ impl Init {
                 let result = self.cut(&cuts);
                 self.reply(id, result)
             }
+            Request::Hush(drops) => {
+                let result = self.kernel(|kernel| kernel.hush(&drops));
+                self.reply(id, result.map(|()| Reply::Hushed))
+            }
             Request::Heals => {
                 self.count();
                 self.reply(id, Ok(Reply::Heals(self.heals.all())))

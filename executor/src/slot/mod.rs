@@ -29,6 +29,7 @@
 mod error;
 mod first_packet;
 mod host;
+mod hush;
 mod init;
 mod launcher;
 mod level3;

@@ -294,8 +294,20 @@ pub(super) fn loopback_up() -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// In a network of its own; not at all where there is no right to one.
+    pub(in super::super) fn in_own_network(test: impl FnOnce() + Send) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                if unshare(CloneFlags::CLONE_NEWNET).is_ok() {
+                    loopback_up().unwrap();
+                    test();
+                }
+            });
+        });
+    }
 
     #[test]
     fn offsets_of_the_clock_have_no_negative_nanoseconds() {

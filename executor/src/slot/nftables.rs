@@ -3,8 +3,9 @@
 //! Called by `init.rs`. All of our encoding of nf_tables lies in this file. The rules are
 //! `ip saddr A ip daddr B drop` on hook input: on loopback a packet passes input once, so each rule is one direction
 //! of one link, for old and new connections alike. Table and chain are made once; a change of rules is one
-//! transaction that empties the chain and fills it again, so no packet meets a half-made set. It touches no table but
-//! its own and refuses to run outside a slot by construction (only slot init opens it).
+//! transaction that empties the chain and fills it again, so no packet meets a half-made set. A chain before it is empty
+//! but while the slot is hushed (`hush.rs`). It touches no table but its own and refuses to run outside a slot by
+//! construction (only slot init opens it).
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -21,6 +22,10 @@ use super::traffic::Counted;
 
 const TABLE: &str = "warren";
 const CHAIN: &str = "cuts";
+const HUSH: &str = "hush";
+
+/// The mark of packets that CRIU makes for sockets it restores (`SOCCR_MARK` of its soccr.h).
+const OF_CRIU: u32 = 0xc114;
 
 // linux/netlink.h, linux/netfilter/nfnetlink.h
 const NLM_F_CREATE: u16 = 0x400;
@@ -59,14 +64,17 @@ impl KernelCuts {
             batch.message(NEWTABLE, NLM_F_CREATE, |m| {
                 m.text(1, TABLE);
             });
-            batch.message(NEWCHAIN, NLM_F_CREATE, |m| {
-                m.text(1, TABLE).text(3, CHAIN);
-                m.nest(4, |hook| {
-                    hook.be32(1, 1).be32(2, 0); // NF_INET_LOCAL_IN, priority 0
+            // What is hushed is counted by no rule of a healed link.
+            for (chain, priority) in [(HUSH, -1), (CHAIN, 0)] {
+                batch.message(NEWCHAIN, NLM_F_CREATE, |m| {
+                    m.text(1, TABLE).text(3, chain);
+                    m.nest(4, |hook| {
+                        hook.be32(1, 1).be32(2, i32::cast_unsigned(priority)); // NF_INET_LOCAL_IN
+                    });
+                    m.be32(5, 1); // policy accept
+                    m.text(7, "filter");
                 });
-                m.be32(5, 1); // policy accept
-                m.text(7, "filter");
-            });
+            }
         })?;
         let nobody = Ipv4Addr::new(127, 255, 255, 254);
         let cut = Cut {
@@ -85,15 +93,23 @@ impl KernelCuts {
     /// at return.
     pub fn replace(&mut self, drops: &[Cut], counts: &[Cut]) -> io::Result<()> {
         self.commit(|batch| {
-            batch.message(DELRULE, 0, |m| {
-                m.text(1, TABLE).text(2, CHAIN); // no handle: all rules of the chain
-            });
+            batch.empty(CHAIN);
             let drops = drops.iter().map(|cut| (cut, false));
             for (cut, count) in drops.chain(counts.iter().map(|cut| (cut, true))) {
-                batch.message(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, |m| {
-                    m.text(1, TABLE).text(2, CHAIN);
-                    m.nest(4, |rule| encode_rule(rule, cut, count));
-                });
+                batch.rule(CHAIN, |rule| encode_rule(rule, cut, count));
+            }
+        })
+    }
+
+    /// Drops, before any cut is asked, these packets too, but for CRIU's own; in one transaction, in force at return. None: no more.
+    pub fn hush(&mut self, drops: &[Cut]) -> io::Result<()> {
+        self.commit(|batch| {
+            batch.empty(HUSH);
+            if !drops.is_empty() {
+                batch.rule(HUSH, encode_criu);
+            }
+            for cut in drops {
+                batch.rule(HUSH, |rule| encode_rule(rule, cut, false));
             }
         })
     }
@@ -189,25 +205,22 @@ fn encode_rule(rule: &mut Attrs<'_>, cut: &Cut, count: bool) {
         rule.expression("payload", |e| {
             e.be32(1, 1).be32(2, 1).be32(3, offset).be32(4, 4); // register 1 = network header [offset..offset + 4]
         });
-        rule.expression("cmp", |e| {
-            e.be32(1, 1).be32(2, 0); // register 1 equal
-            e.nest(3, |d| {
-                d.raw(1, &addr.octets());
-            });
-        });
+        rule.equal(&addr.octets());
     }
     if count {
         rule.expression("counter", |_| {});
         return;
     }
-    rule.expression("immediate", |e| {
-        e.be32(1, 0); // the verdict register
-        e.nest(2, |d| {
-            d.nest(2, |v| {
-                v.be32(1, 0); // NF_DROP
-            });
-        });
+    rule.verdict(0); // NF_DROP
+}
+
+/// `meta mark 0xc114 accept`: to be heard by the chains after this one.
+fn encode_criu(rule: &mut Attrs<'_>) {
+    rule.expression("meta", |e| {
+        e.be32(1, 1).be32(2, 3); // register 1 = NFT_META_MARK
     });
+    rule.equal(&OF_CRIU.to_ne_bytes());
+    rule.verdict(1); // NF_ACCEPT
 }
 
 /// What a rule's counter says, if it has one: rule -> expressions -> element named `counter` -> bytes, packets.
@@ -294,6 +307,21 @@ impl Batch {
         self.seq += 1;
     }
 
+    /// Takes all rules out of a chain.
+    fn empty(&mut self, chain: &str) {
+        self.message(DELRULE, 0, |m| {
+            m.text(1, TABLE).text(2, chain); // no handle: all rules of the chain
+        });
+    }
+
+    /// Adds one rule to the end of a chain.
+    fn rule(&mut self, chain: &str, fill: impl FnOnce(&mut Attrs<'_>)) {
+        self.message(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, |m| {
+            m.text(1, TABLE).text(2, chain);
+            m.nest(4, fill);
+        });
+    }
+
     /// Only the last message asks for an answer: errors come for every one anyway.
     fn ask_for_ack(&mut self) {
         let at = self.last + 6;
@@ -341,6 +369,27 @@ impl Attrs<'_> {
     fn expression(&mut self, name: &str, fill: impl FnOnce(&mut Attrs<'_>)) {
         self.nest(1, |elem| {
             elem.text(1, name).nest(2, fill);
+        });
+    }
+
+    /// Register 1 holds these bytes, or the rule ends here.
+    fn equal(&mut self, bytes: &[u8]) {
+        self.expression("cmp", |e| {
+            e.be32(1, 1).be32(2, 0); // register 1 equal
+            e.nest(3, |d| {
+                d.raw(1, bytes);
+            });
+        });
+    }
+
+    fn verdict(&mut self, verdict: u32) {
+        self.expression("immediate", |e| {
+            e.be32(1, 0); // the verdict register
+            e.nest(2, |d| {
+                d.nest(2, |v| {
+                    v.be32(1, verdict);
+                });
+            });
         });
     }
 }

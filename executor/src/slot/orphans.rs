@@ -314,10 +314,9 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::super::Cut;
-    use super::super::namespaces::loopback_up;
+    use super::super::namespaces::tests::in_own_network;
     use super::super::nftables::KernelCuts;
     use super::*;
-    use nix::sched::{CloneFlags, unshare};
     use std::io::{ErrorKind, Read};
 
     const FIN_WAIT2: u8 = 5;
@@ -377,18 +376,6 @@ mod tests {
         }
         let text = named(&tcp(FIN_WAIT1, 0, a, b));
         assert_eq!(text, "127.0.0.11:1 to 127.0.0.12:2 (FIN_WAIT1)");
-    }
-
-    /// In a network of its own; not at all where there is no right to one.
-    fn in_own_network(test: impl FnOnce() + Send) {
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                if unshare(CloneFlags::CLONE_NEWNET).is_ok() {
-                    loopback_up().unwrap();
-                    test();
-                }
-            });
-        });
     }
 
     #[test]

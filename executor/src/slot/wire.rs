@@ -51,6 +51,8 @@ pub(super) enum Request {
         timeout_ms: u64,
     },
     Cut(Vec<Cut>),
+    /// Drops these packets too, beside all cuts and not counted as one; none: no more.
+    Hush(Vec<Cut>),
     Heals,
     /// Ends the connections of these addresses that no process has.
     Abort(Vec<Ipv4Addr>),
@@ -102,6 +104,7 @@ pub(super) enum Reply {
     Cut {
         t_ns: u64,
     },
+    Hushed,
     Heals(Vec<Healed>),
     Aborted,
     Owed(Vec<String>),

@@ -57,6 +57,15 @@ pub fn run() {
             let mut bytes = Vec::new();
             println!("end: {:?}", stream.read_to_end(&mut bytes).is_ok());
         }
+        "dial" => {
+            println!("dial: {:?}", TcpStream::connect(arg).map(drop));
+            std::thread::sleep(Duration::from_secs(600));
+        }
+        "bye" => serve(arg, drop),
+        "rest" => {
+            let _stream = TcpStream::connect(arg).unwrap();
+            std::thread::sleep(Duration::from_secs(600));
+        }
         "chatter" => serve(arg, |mut stream| {
             while stream.write_all(b"more").is_ok() {
                 std::thread::sleep(20 * MS);

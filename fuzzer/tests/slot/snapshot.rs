@@ -201,6 +201,90 @@ fn a_restored_tree_goes_on_where_it_was() {
     slot.close().unwrap();
 }
 
+/// How many TCP sockets of the slot have this local or remote port and are in that state of /proc/net/tcp.
+fn sockets(slot: &Slot, port: u16, state: u8) -> usize {
+    let all = fs::read_to_string(format!("/proc/{}/net/tcp", slot.init_pid())).unwrap();
+    let port = format!(":{port:04X}");
+    let is = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let of_port = words[1].ends_with(&port) || words[2].ends_with(&port);
+        of_port && words[3] == format!("{state:02X}")
+    };
+    all.lines().skip(1).filter(is).count()
+}
+
+/// Without the hush some of those that dial are refused: their first packet comes when nobody listens yet.
+#[test]
+fn what_is_underway_at_a_dump_comes_after_the_restore() {
+    const SYN_SENT: u8 = 2;
+    const CLOSE_WAIT: u8 = 8;
+    const LISTEN: u8 = 10;
+    let Some(criu) = criu() else { return };
+    let kept = tempfile::tempdir().unwrap();
+    let images = kept.path().join("img");
+    fs::create_dir(&images).unwrap();
+    let mut config = SlotConfig::new(warren(), Level::Root).names(["n1", "n2"]);
+    config.images = Some(images);
+    config.clock_offset = Some(0);
+    let slot = Slot::open(&config).unwrap();
+    if let Err(e) = slot.kernel_cuts() {
+        eprintln!("SKIPPED packets underway: no kernel cuts here: {e}");
+        return;
+    }
+    let nodes = [slot.node_addr(0), slot.node_addr(1)];
+    slot.cut(&CutRules::machine(nodes[0])).unwrap();
+    // Those that dial are restored before who listens.
+    let what = [
+        ("dial1", "dial 127.0.0.11:4000"),
+        ("dial2", "dial 127.0.0.11:4000"),
+        ("dial3", "dial 127.0.0.11:4000"),
+        ("bye", "bye 127.0.0.12:4001"),
+        ("echo", "echo 127.0.0.11:4000"),
+    ];
+    let specs = what.map(|(name, what)| helper_spec(&slot, name, what));
+    let mut tree = slot.launch(&specs).unwrap();
+    wait_for("they listen", || {
+        sockets(&slot, 4000, LISTEN) + sockets(&slot, 4001, LISTEN) == 2
+    });
+    let rest = [helper_spec(&slot, "rest", "rest 127.0.0.12:4001")];
+    tree.processes.extend(slot.launch(&rest).unwrap().processes);
+    wait_for("all is underway", || {
+        (
+            sockets(&slot, 4000, SYN_SENT),
+            sockets(&slot, 4001, CLOSE_WAIT),
+        ) == (3, 1)
+    });
+    assert!(tree.processes.iter().all(Process::stop));
+    slot.hush(&nodes).unwrap();
+    let dumped_ns = slot.dump_stopped(&criu, tree.launcher, "").unwrap();
+    copy(slot.root(), kept.path());
+    slot.close().unwrap();
+
+    let at_dump: Vec<AtDump> = tree.processes.iter().map(AtDump::from).collect();
+    let names = what.map(|(name, _)| name).into_iter().chain(["rest"]);
+    for round in 0..3 {
+        let host = warren_executor::slot::now_ns();
+        config.clock_offset = Some(dumped_ns as i64 - host as i64);
+        let slot = Slot::open(&config).unwrap();
+        for name in names.clone() {
+            let file = format!("{name}.out");
+            fs::copy(kept.path().join(&file), slot.root().join(&file)).unwrap();
+        }
+        slot.hush(&nodes).unwrap();
+        let processes = slot.restore(&criu, tree.launcher, "", &at_dump).unwrap();
+        // CRIU tells it of its end by a packet of its own.
+        assert_eq!(sockets(&slot, 4001, CLOSE_WAIT), 1, "round {round}");
+        slot.unhush().unwrap();
+        assert!(processes.iter().all(Process::go_on));
+        for dial in ["dial1", "dial2", "dial3"] {
+            wait_for(dial, || output(&slot, dial).contains("dial: "));
+            let said = output(&slot, dial);
+            assert!(said.contains("dial: Ok"), "round {round}: {said}");
+        }
+        slot.close().unwrap();
+    }
+}
+
 /// (number, time) that the helper `clock` said last in this file of the slot.
 fn last_clock(slot: &Slot, name: &str) -> Option<(u64, u64)> {
     let text = output(slot, name);

@@ -102,6 +102,10 @@ pub(super) fn dump(
     let processes = cluster.at_dump();
     // All at the same moment, and before CRIU, which takes seconds: nobody is to miss them afterwards.
     cluster.all_stop();
+    let addrs: Vec<_> = cluster.nodes.iter().map(|n| n.addr).collect();
+    // A packet that came between the dumps of its two ends would be acknowledged and in neither.
+    slot.hush(&addrs)
+        .map_err(|e| RunError::Slot(e.to_string()))?;
     let dumped_ns = slot
         .dump_stopped(criu, launcher, &place_of(folder).1)
         .map_err(|e| RunError::Slot(e.to_string()))?;

@@ -25,10 +25,11 @@ pub(in crate::run) fn restore(
     config: SlotConfig,
     then: Then,
 ) -> Result<(Slot, Vec<Process>), String> {
+    let nodes = config.names.len();
     let slot = refill(snapshot, config)?;
-    if !rules.cuts.is_empty() {
-        slot.cut(rules).map_err(|e| e.to_string())?;
-    }
+    let addrs: Vec<_> = (0..nodes).map(|i| slot.node_addr(i)).collect();
+    // Until all of them are there: a packet for a socket that is not yet there ends the connection it came from.
+    slot.hush(&addrs).map_err(|e| e.to_string())?;
     let (criu, launcher, of) = (&snapshot.criu, snapshot.launcher, &snapshot.processes);
     let (_, images) = snapshot.place();
     let restored = match then {
@@ -36,6 +37,11 @@ pub(in crate::run) fn restore(
         Then::Dump => slot.restore_to_dump(criu, launcher, &images, of),
     };
     let processes = restored.map_err(|e| e.to_string())?;
+    // After the restore, in which CRIU says to each end what the other had said.
+    if !rules.cuts.is_empty() {
+        slot.cut(rules).map_err(|e| e.to_string())?;
+    }
+    slot.unhush().map_err(|e| e.to_string())?;
     Ok((slot, processes))
 }
 
