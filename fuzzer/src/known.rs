@@ -4,7 +4,7 @@
 //!
 //! A signature says what was seen (check, normalised evidence, role, stage), and two bugs may look alike: most lost writes have one
 //! signature. So a bug may ask for lines of a node's log, or of what the check itself saw, too; what has the signature and not the lines is
-//! not known.
+//! not known. Where it is chance which of a check's many signatures a bug shows, it names the check; then it must ask for lines.
 
 use regex::Regex;
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 use warren_executor::target::Target;
+use warren_feedback::check::CHECKERS;
 use warren_feedback::check::exits::EXIT;
 use warren_model::ids::fnv1a;
 use warren_model::{Failure, NodeName};
@@ -23,6 +24,10 @@ use warren_model::{Failure, NodeName};
 const KNOWN_VERSION: u32 = 1;
 /// Largest file.
 const MAX_BYTES: u64 = 1 << 20;
+/// The checker that stands apart of all others.
+const HANG: &str = "hang";
+/// Before the name of a list among signatures.
+const LIST: char = '$';
 /// Its name.
 pub const FILE: &str = "known-bugs.toml";
 
@@ -38,7 +43,9 @@ pub struct KnownBug {
     pub title: String,
     /// The first release without it, where there is one; of several lines of releases each one's: `3.8.5, 3.9.3`.
     pub fixed_in: Option<String>,
+    /// One of these, or one of the checkers: a bug has either.
     signatures: Vec<String>,
+    checkers: Vec<String>,
     /// Each must match in a line of the failure's own evidence.
     evidence: Vec<Regex>,
     /// None may: one failure tells all that differs, and what this bug does not do is another one's.
@@ -47,12 +54,17 @@ pub struct KnownBug {
     log: Vec<Regex>,
 }
 
+type Texts = Spanned<Vec<Spanned<String>>>;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileText {
     version: Spanned<u32>,
     target: Spanned<String>,
     base: Option<Spanned<String>>,
+    /// Lists that bugs share, by name.
+    #[serde(default)]
+    signatures: BTreeMap<String, Texts>,
     #[serde(default, rename = "bug")]
     bugs: Vec<BugText>,
 }
@@ -63,7 +75,8 @@ struct BugText {
     id: Spanned<String>,
     title: String,
     fixed_in: Option<String>,
-    signatures: Spanned<Vec<Spanned<String>>>,
+    signatures: Option<Texts>,
+    checkers: Option<Texts>,
     #[serde(default)]
     evidence: Vec<Spanned<String>>,
     #[serde(default)]
@@ -196,60 +209,7 @@ impl KnownBugs {
 
     /// The list of a text and the base that it names, or the line of the first thing that is wrong with it.
     fn parse(text: &str, target: &str) -> Result<(Self, Base), (usize, String)> {
-        let at = |span: Range<usize>, why: String| (line_of(text, span.start), why);
-        let file: FileText = toml::from_str(text)
-            .map_err(|e| at(e.span().unwrap_or(0..0), crate::text::one_line(e.message())))?;
-        let version = *file.version.get_ref();
-        if version != KNOWN_VERSION {
-            let why = format!("it has version {version}, this Warren reads {KNOWN_VERSION}");
-            return Err(at(file.version.span(), why));
-        }
-        if file.target.get_ref() != target {
-            let why = format!(
-                "it is of target `{}`, this is `{target}`",
-                file.target.get_ref()
-            );
-            return Err(at(file.target.span(), why));
-        }
-        let mut bugs: Vec<KnownBug> = Vec::new();
-        for b in file.bugs {
-            let span = b.id.span();
-            let id = b.id.into_inner();
-            if id.trim().is_empty() || bugs.iter().any(|known| known.id == id) {
-                let why =
-                    format!("`{id}`: an id is what the bug is called upstream, once in a file");
-                return Err(at(span, why));
-            }
-            if b.signatures.get_ref().is_empty() {
-                let why = format!("{id} has no signature: a finding's stands in its evidence.txt");
-                return Err(at(b.signatures.span(), why));
-            }
-            for s in b.signatures.get_ref() {
-                is_signature(s.get_ref()).map_err(|why| at(s.span(), why))?;
-            }
-            let patterns = |all: &[Spanned<String>]| {
-                let pattern = |p: &Spanned<String>| {
-                    Regex::new(p.get_ref())
-                        .map_err(|e| at(p.span(), crate::text::one_line(&e.to_string())))
-                };
-                all.iter().map(pattern).collect::<Result<Vec<_>, _>>()
-            };
-            bugs.push(KnownBug {
-                evidence: patterns(&b.evidence)?,
-                unless_evidence: patterns(&b.unless_evidence)?,
-                log: patterns(&b.log)?,
-                id,
-                title: b.title,
-                fixed_in: b.fixed_in,
-                signatures: b
-                    .signatures
-                    .into_inner()
-                    .into_iter()
-                    .map(Spanned::into_inner)
-                    .collect(),
-            });
-        }
-        Ok((KnownBugs(bugs), file.base))
+        parse(text, target).map_err(|(span, why)| (line_of(text, span.start), why))
     }
 
     /// What tells its bugs, as a number: by another list a failure may be another bug, or none. Empty where there is no bug; titles are for people.
@@ -269,10 +229,17 @@ impl KnownBugs {
         let unless: String = unless
             .map(|b| format!("{} {:?}", b.id, patterns(&b.unless_evidence) as Vec<String>))
             .collect();
-        format!("{:016x}", fnv1a(format!("{all:?}{unless}").as_bytes()))
+        let checkers = self.0.iter().filter(|b| !b.checkers.is_empty());
+        let checkers: String = checkers
+            .map(|b| format!("{} checkers {:?}", b.id, b.checkers))
+            .collect();
+        format!(
+            "{:016x}",
+            fnv1a(format!("{all:?}{unless}{checkers}").as_bytes())
+        )
     }
 
-    /// The bug that a failure of a run is, by its signature, its evidence and the nodes' logs. Why a process ended stands in the log of its
+    /// The bug that a failure of a run is, by its signature or checker, its evidence and the nodes' logs. Why a process ended stands in the log of its
     /// own node; what one node shows otherwise (no service, other data) may be another's doing.
     #[must_use]
     pub fn of(&self, failure: &Failure, logs: &BTreeMap<NodeName, String>) -> Option<&KnownBug> {
@@ -282,7 +249,7 @@ impl KnownBugs {
                 .iter()
                 .filter(|(node, _)| own.is_none_or(|own| own == *node));
             let seen = || failure.evidence.iter().flat_map(|e| e.lines());
-            bug.signatures.contains(&failure.signature)
+            (bug.signatures.contains(&failure.signature) || bug.checkers.contains(&failure.checker))
                 && all_match(&bug.evidence, seen)
                 && !bug
                     .unless_evidence
@@ -291,6 +258,137 @@ impl KnownBugs {
                 && (bug.log.is_empty() || asked.any(|(_, log)| all_match(&bug.log, || log.lines())))
         })
     }
+}
+
+/// Where in a text something is wrong, and what.
+type Wrong = (Range<usize>, String);
+
+fn parse(text: &str, target: &str) -> Result<(KnownBugs, Base), Wrong> {
+    let file: FileText = toml::from_str(text)
+        .map_err(|e| (e.span().unwrap_or(0..0), crate::text::one_line(e.message())))?;
+    let version = *file.version.get_ref();
+    if version != KNOWN_VERSION {
+        let why = format!("it has version {version}, this Warren reads {KNOWN_VERSION}");
+        return Err((file.version.span(), why));
+    }
+    if file.target.get_ref() != target {
+        let why = format!(
+            "it is of target `{}`, this is `{target}`",
+            file.target.get_ref()
+        );
+        return Err((file.target.span(), why));
+    }
+    let mut lists = Lists::new();
+    for (name, texts) in &file.signatures {
+        // Of signatures alone: a list of lists would have to be looked at for circles.
+        lists.insert(name, signatures(name, texts, &Lists::new())?);
+    }
+    let mut bugs: Vec<KnownBug> = Vec::new();
+    for b in file.bugs {
+        let id = b.id.get_ref();
+        if id.trim().is_empty() || bugs.iter().any(|known| known.id == *id) {
+            let why = format!("`{id}`: an id is what the bug is called upstream, once in a file");
+            return Err((b.id.span(), why));
+        }
+        let (signatures, checkers) = shown(&b, &lists)?;
+        bugs.push(KnownBug {
+            evidence: patterns(&b.evidence)?,
+            unless_evidence: patterns(&b.unless_evidence)?,
+            log: patterns(&b.log)?,
+            id: b.id.into_inner(),
+            title: b.title,
+            fixed_in: b.fixed_in,
+            signatures,
+            checkers,
+        });
+    }
+    Ok((KnownBugs(bugs), file.base))
+}
+
+/// The signatures of a file's lists, by name.
+type Lists<'a> = BTreeMap<&'a str, Vec<String>>;
+
+/// By which signatures or checkers a bug shows.
+fn shown(bug: &BugText, lists: &Lists<'_>) -> Result<(Vec<String>, Vec<String>), Wrong> {
+    let id = bug.id.get_ref();
+    match (&bug.signatures, &bug.checkers) {
+        (Some(texts), None) => Ok((signatures(id, texts, lists)?, vec![])),
+        (None, Some(texts)) => {
+            let checkers = checkers(id, texts)?;
+            if bug.evidence.is_empty() && bug.log.is_empty() {
+                let why = format!(
+                    "{id} has checkers alone, and would be whatever they find: add evidence or log"
+                );
+                return Err((texts.span(), why));
+            }
+            Ok((vec![], checkers))
+        }
+        (Some(_), Some(texts)) => {
+            let why =
+                format!("{id} has signatures, which say their checker: remove one of the two");
+            Err((texts.span(), why))
+        }
+        (None, None) => {
+            let why = format!(
+                "{id} has neither signatures nor checkers: a finding's stand in its evidence.txt"
+            );
+            Err((bug.id.span(), why))
+        }
+    }
+}
+
+/// Those of a bug or list, with those of the lists that it names.
+fn signatures(of: &str, texts: &Texts, lists: &Lists<'_>) -> Result<Vec<String>, Wrong> {
+    if texts.get_ref().is_empty() {
+        let why = format!("{of} has no signature: a finding's stands in its evidence.txt");
+        return Err((texts.span(), why));
+    }
+    let mut all = Vec::new();
+    for text in texts.get_ref() {
+        let wrong = |why: String| (text.span(), why);
+        let Some(name) = text.get_ref().strip_prefix(LIST) else {
+            is_signature(text.get_ref()).map_err(wrong)?;
+            all.push(text.get_ref().clone());
+            continue;
+        };
+        let Some(list) = lists.get(name) else {
+            let known: Vec<_> = lists.keys().map(|n| format!("`{LIST}{n}`")).collect();
+            let which = match known.is_empty() {
+                true => "write signatures".to_owned(),
+                false => format!("write one of {}", known.join(", ")),
+            };
+            return Err(wrong(format!(
+                "`{LIST}{name}` is no list of [signatures] that may stand here: {which}"
+            )));
+        };
+        all.extend_from_slice(list);
+    }
+    Ok(all)
+}
+
+/// Those of a bug, each of which there is.
+fn checkers(id: &str, texts: &Texts) -> Result<Vec<String>, Wrong> {
+    let known: Vec<&str> = CHECKERS.iter().map(|(n, _)| *n).chain([HANG]).collect();
+    let known_text = known.join(", ");
+    if texts.get_ref().is_empty() {
+        let why = format!("{id} has no checker: write some of {known_text}");
+        return Err((texts.span(), why));
+    }
+    let checker = |text: &Spanned<String>| match text.get_ref() {
+        name if known.contains(&name.as_str()) => Ok(name.clone()),
+        name => {
+            let why = format!("`{name}` is no checker: write one of {known_text}");
+            Err((text.span(), why))
+        }
+    };
+    texts.get_ref().iter().map(checker).collect()
+}
+
+fn patterns(all: &[Spanned<String>]) -> Result<Vec<Regex>, Wrong> {
+    let pattern = |p: &Spanned<String>| {
+        Regex::new(p.get_ref()).map_err(|e| (p.span(), crate::text::one_line(&e.to_string())))
+    };
+    all.iter().map(pattern).collect()
 }
 
 /// Each pattern in some line.
