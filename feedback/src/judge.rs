@@ -63,7 +63,7 @@ impl Judge {
                 (rules
                     .legal_log
                     .iter()
-                    .flat_map(|r| [&r.line, &r.after, &r.until]))
+                    .flat_map(|r| [&r.line, &r.span.after, &r.span.until]))
                 .map(|v| ("[log] legal", v)),
             );
         for (key, value) in patterns {
@@ -150,6 +150,7 @@ impl Judge {
 mod tests {
     use super::*;
     use crate::check::testing::{Build, op};
+    use warren_model::Instability::Outage;
 
     fn logged(lines: &str) -> RunProduct {
         let mut p = RunProduct::default();
@@ -184,7 +185,7 @@ mod tests {
             .op(op("s", "create", "/a", 1, 2).put("0"))
             .everywhere(&[])
             .product;
-        p.record.was_not_stable("heal", "no leader");
+        p.record.was_not_stable("heal", Outage, "no leader");
         p.record.workload_error = Some("exit 1".into());
         let j = judge.judge(&p);
         assert_eq!(j.verdict, Verdict::Fail);

@@ -10,6 +10,7 @@ pub mod coverage;
 pub mod judge;
 pub mod libafl_module;
 mod log_parts;
+mod log_spans;
 pub mod logs;
 pub mod signature;
 pub mod states;

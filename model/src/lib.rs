@@ -8,6 +8,7 @@ pub mod constraints;
 pub mod frames;
 pub mod history;
 pub mod ids;
+pub mod not_stable;
 pub mod point;
 pub mod record;
 pub mod rules;
@@ -23,6 +24,7 @@ pub use constraints::{ClusterShape, ClusterState, GroupShape, Violation};
 pub use frames::{frame_name, frames_match};
 pub use history::{HistoryEvent, Observation, OpDone, OpInvoke, Outcome};
 pub use ids::{FaultId, NodeName, StackId};
+pub use not_stable::{Instability, NotStable};
 pub use point::{IoPoint, Kind, Pattern, Phase, Place};
 pub use record::{
     Carried, Exit, Fallbacks, FromPrefix, Incarnation, Injected, KillLatency, LogMark, LogMoment,

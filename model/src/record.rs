@@ -4,6 +4,7 @@
 
 use crate::history::{HistoryEvent, Observation};
 use crate::ids::NodeName;
+use crate::not_stable::{Instability, NotStable};
 use crate::point::Phase;
 use crate::sequence::{FaultAt, FaultSequence};
 use crate::trace::Trace;
@@ -119,9 +120,9 @@ pub struct RunRecord {
     pub stalls_ms: BTreeMap<Phase, u64>,
     /// Degraded service was asked for, and no more nodes were gone until the answer than the target promises to bear.
     pub degraded_asked: bool,
-    /// Each time that the cluster was not stable when it should have been: what it was asked for (`start`, `heal`, `durability`), a colon, and why.
+    /// Each time that the cluster was not stable when it should have been.
     #[serde(deserialize_with = "reasons")]
-    pub not_stable: Vec<String>,
+    pub not_stable: Vec<NotStable>,
     /// The workload failed or did not end.
     pub workload_error: Option<String>,
     /// The run passed its limit.
@@ -139,12 +140,12 @@ pub struct RunRecord {
 }
 
 /// A list, or as version 1 wrote it: nothing or one. In postcard, where nothing tells a form from another, both are the same bytes.
-fn reasons<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+fn reasons<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<NotStable>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Stored {
-        All(Vec<String>),
-        Version1(Option<String>),
+        All(Vec<NotStable>),
+        Version1(Option<NotStable>),
     }
     if !d.is_human_readable() {
         return Vec::deserialize(d);
@@ -158,8 +159,9 @@ fn reasons<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
 impl RunRecord {
     /// `what` did not make the cluster stable. A reason beside earlier ones: that it did not heal and that it does not come up again are two
     /// stories, and neither is to be lost by the other.
-    pub fn was_not_stable(&mut self, what: &str, why: &str) {
-        self.not_stable.push(format!("{what}: {why}"));
+    pub fn was_not_stable(&mut self, what: &str, kind: Instability, why: &str) {
+        let text = format!("{what}: {why}");
+        self.not_stable.push(NotStable { kind, text });
     }
 
     /// The sequence with the faults that happened, when one did.
@@ -374,10 +376,13 @@ mod tests {
     #[test]
     fn each_reason_why_it_was_not_stable_stays() {
         let mut record = RunRecord::default();
-        record.was_not_stable("heal", "no leader");
-        record.was_not_stable("durability", "two leaders");
-        let both = ["heal: no leader", "durability: two leaders"];
-        assert_eq!(record.not_stable, both);
+        let (torn, dark) = (Instability::SeveralLead, Instability::Outage);
+        record.was_not_stable("heal", torn, "2 nodes say they are leader");
+        record.was_not_stable("durability", dark, "no leader");
+        let kinds: Vec<_> = record.not_stable.iter().map(|n| n.kind).collect();
+        assert_eq!(kinds, [torn, dark]);
+        let both = ["heal: 2 nodes say they are leader", "durability: no leader"];
+        assert_eq!(record.not_stable, both.map(NotStable::from));
         let bytes = postcard::to_allocvec(&record).unwrap();
         assert_eq!(postcard::from_bytes::<RunRecord>(&bytes).unwrap(), record);
         let text = serde_json::to_string(&record).unwrap();
@@ -388,7 +393,7 @@ mod tests {
     #[test]
     fn reasons_of_version_1_are_read() {
         for one in [None, Some("heal: no leader")] {
-            let want: Vec<String> = one.map(String::from).into_iter().collect();
+            let want: Vec<NotStable> = one.map(NotStable::from).into_iter().collect();
             let mut value = serde_json::to_value(RunRecord::default()).unwrap();
             value["not_stable"] = one.into();
             let text = value.to_string();

@@ -35,27 +35,28 @@ pub struct Rules {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRule {
     pub log: String,
-    /// Only there it counts; none = anywhere.
+    /// Only there it counts; none = anywhere. Its regexes have the same number of groups, one at most; with one, a span is ended by a line with the
+    /// same text in it (a session's id).
     pub span: Option<LogSpan>,
     /// Only for a node of this role; empty = any.
     pub role: String,
     pub why: String,
 }
 
-/// Spans of a log: each begins with a line that matches `after` and ends before the next that matches `until`, or with the log. Both are regexes
-/// and have the same number of groups, one at most; with one, a span is ended by a line with the same text in it (a session's id).
+/// Spans of a log: each begins with a line that matches `after` and ends before the next that matches `until`, or with the log. Both are regexes;
+/// what their groups mean is the rule's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSpan {
     pub after: String,
     pub until: String,
 }
 
-/// Lines that are right in one span of a node's log, though they are fatal elsewhere: those that match `line`, after one that matches `after` and
-/// before the next that matches `until`. All three are regexes.
+/// Lines that are right in a span of a node's log, though they are fatal elsewhere: those that match the regex `line`, but for a line that begins
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogRule {
     pub line: String,
-    pub after: String,
-    pub until: String,
+    /// Its groups mean nothing.
+    pub span: LogSpan,
     pub why: String,
 }

@@ -85,12 +85,14 @@ pub(super) fn log(top: &mut Section<'_>) -> Result<LogSection, TargetError> {
                     "line",
                     "write a regex of lines that are right there",
                 )?,
-                after: regex(
-                    &mut r,
-                    "after",
-                    "write a regex of the line that begins the span",
-                )?,
-                until: regex(&mut r, "until", "write a regex of the line that ends it")?,
+                span: LogSpan {
+                    after: regex(
+                        &mut r,
+                        "after",
+                        "write a regex of the line that begins the span",
+                    )?,
+                    until: regex(&mut r, "until", "write a regex of the line that ends it")?,
+                },
                 why: r.string("why", "write why = \"…\": the next reader asks")?,
             });
             r.end()?;

@@ -8,6 +8,7 @@
 use super::liveness::stage;
 use super::{CheckResult, Found};
 use crate::log_parts::{begins, own_lines};
+use crate::log_spans::Span;
 use crate::logs::{lines, of_nodes};
 use crate::signature::spelled;
 use regex::Regex;
@@ -20,20 +21,20 @@ const FATAL: &str = "fatal-log";
 #[must_use]
 pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
     let mut result = CheckResult::pass();
-    let spans = match rules
+    let right = match rules
         .legal_log
         .iter()
-        .map(Span::new)
+        .map(Right::new)
         .collect::<Result<Vec<_>, _>>()
     {
-        Ok(spans) => spans,
+        Ok(right) => right,
         Err(why) => {
             result.unknown(FATAL, format!("a rule of [log] legal: {why}"));
             return result;
         }
     };
     let legal: BTreeMap<&NodeName, BTreeSet<usize>> = of_nodes(product)
-        .map(|(node, log)| (node, legal_lines(log, &begins(product, node), &spans)))
+        .map(|(node, log)| (node, legal_lines(log, &begins(product, node), &right)))
         .collect();
     for pattern in &rules.fatal_log {
         let regex = match Regex::new(pattern) {
@@ -80,38 +81,28 @@ pub fn check_fatal_log(product: &RunProduct, rules: &Rules) -> CheckResult {
 }
 
 /// A rule of `[log] legal`, ready to read.
-struct Span {
+struct Right {
     line: Regex,
-    after: Regex,
-    until: Regex,
+    span: Span,
 }
 
-impl Span {
+impl Right {
     fn new(rule: &LogRule) -> Result<Self, regex::Error> {
-        Ok(Span {
+        Ok(Right {
             line: Regex::new(&rule.line)?,
-            after: Regex::new(&rule.after)?,
-            until: Regex::new(&rule.until)?,
+            span: Span::plain(&rule.span)?,
         })
     }
 }
 
-/// Where the lines begin that are right where they stand, in bytes. A span ends with its file.
-fn legal_lines(log: &str, begins: &[usize], spans: &[Span]) -> BTreeSet<usize> {
+/// Where the lines begin that are right where they stand, in bytes.
+fn legal_lines(log: &str, begins: &[usize], rules: &[Right]) -> BTreeSet<usize> {
     let mut legal = BTreeSet::new();
-    for span in spans {
-        let mut open = false;
-        for (at, line) in lines(log) {
-            if begins.contains(&at) {
-                open = false;
-            }
-            if span.until.is_match(line) {
-                open = false;
-            } else if span.after.is_match(line) {
-                open = true;
-            } else if open && span.line.is_match(line) {
-                legal.insert(at);
-            }
+    for rule in rules {
+        for (from, text) in rule.span.all_in(log, begins) {
+            let right = |line: &str| rule.line.is_match(line) && !rule.span.begins_with(line);
+            let found = lines(text).filter(|(_, line)| right(line));
+            legal.extend(found.map(|(at, _)| from + at));
         }
     }
     legal
@@ -143,7 +134,7 @@ fn written_in<'a>(product: &'a RunProduct, node: &NodeName, at: usize) -> Stage 
 mod tests {
     use super::*;
     use crate::check::testing::{Build, count};
-    use warren_model::Phase;
+    use warren_model::{LogSpan, Phase};
 
     fn rules(patterns: &[&str]) -> Rules {
         Rules {
@@ -185,31 +176,35 @@ mod tests {
         }
     }
 
-    /// Between the two lines only, and only what is named; the next process of the node begins with the span closed.
+    /// In the span only, and only what is named; what begins it is judged by itself, and groups tie nothing.
     #[test]
     fn what_is_fatal_elsewhere_may_be_right_in_a_span() {
         let legal = |line: &str| LogRule {
             line: line.into(),
-            after: "^loads".into(),
-            until: "^loaded|^starts".into(),
+            span: LogSpan {
+                after: r"^loads (\d|bad)".into(),
+                until: r"^loaded (\d)|^starts".into(),
+            },
             why: "what is loaded is half old".into(),
         };
         let table = [
             ("bad", 1),
-            ("loads 7\nbad\nloaded", 0),
-            ("loads 7\nworse\nloaded", 1),
-            ("loads 7\nloaded\nbad", 1),
-            ("loads 7\nbad\nloaded\nbad", 1),
-            ("bad\nloads 7\nbad\nloaded", 1),
+            ("loads 7\nbad\nloaded 7", 0),
+            ("bad\nloads 7\nbad\nloaded 7", 1),
+            ("up\nloads 7\nup\nbad\nbad", 0),
+            ("loads 7\nworse\nloaded 7", 1),
+            ("loads 7\nbad\nloaded 7\nbad", 1),
             ("loads 7\nbad\nstarts\nbad", 1),
-            ("loads 7\nstarts\nloads 8\nbad\nbad\nloaded", 0),
+            ("loads 7\nloaded 8\nbad", 1),
+            ("loads bad\nbad", 1),
+            ("loads 7\nloads bad\nbad", 1),
         ];
         for (log, want) in table {
             let mut p = Build::new().product;
             p.logs.insert("n1".into(), log.into());
             let rules = Rules {
-                legal_log: vec![legal("^bad")],
-                ..rules(&["^bad|^worse"])
+                legal_log: vec![legal("^bad|^loads")],
+                ..rules(&["^bad|^worse|^loads bad"])
             };
             assert_eq!(count(&check_fatal_log(&p, &rules)), (want, 0), "{log:?}");
         }

@@ -16,7 +16,9 @@
 //! this order: rebooting the dead first would hide every failed failover. CrashFuzz section V-A (cluster out of service, hang).
 
 use super::{CheckResult, Found};
-use warren_model::{FailureKind, NodeName, Observation, Phase, Rules, RunProduct, Stage};
+use warren_model::{
+    FailureKind, Instability, NodeName, NotStable, Observation, Phase, Rules, RunProduct, Stage,
+};
 
 /// A run that stood still for more than its time divided by this has passed its limit by the machine's fault.
 const STILL_SHARE: u64 = 10;
@@ -207,31 +209,31 @@ pub fn check_stable(product: &RunProduct, rules: &Rules) -> CheckResult {
     if product.record.timed_out {
         return result;
     }
-    for why in &product.record.not_stable {
+    for NotStable { kind, text: why } in &product.record.not_stable {
         // Before it served once, and after all of it was started anew, are other stories than that of the dead who come back.
         let asked = why.split(':').next().unwrap_or_default();
-        let (phase, stage, what) = match (asked, several_lead(why)) {
+        let (phase, stage, what) = match (asked, kind) {
             ("start", _) => (
                 Phase::Start,
                 Stage::Test,
                 "the start of the cluster does not end",
             ),
-            ("durability", false) => (
+            ("durability", Instability::Outage) => (
                 Phase::Final,
                 Stage::Durable,
                 "the cluster does not become stable after all of it was started anew",
             ),
-            ("durability", true) => (
+            ("durability", Instability::SeveralLead) => (
                 Phase::Final,
                 Stage::Durable,
                 "more than one node says it leads after all of the cluster was started anew",
             ),
-            (_, false) => (
+            (_, Instability::Outage) => (
                 Phase::Heal,
                 Stage::Healed,
                 "the healed cluster does not become stable",
             ),
-            (_, true) => (
+            (_, Instability::SeveralLead) => (
                 Phase::Heal,
                 Stage::Healed,
                 "more than one node of the healed cluster says it leads",
@@ -254,14 +256,6 @@ pub fn check_stable(product: &RunProduct, rules: &Rules) -> CheckResult {
         );
     }
     result
-}
-
-/// All nodes serve, and more than one says that it leads, in the words of the executor's questions: a story of its own. That none leads is no
-/// other one than that some do not serve, as it is chance which of the two is found last.
-fn several_lead(why: &str) -> bool {
-    let said = why.split_once(" nodes say they are ");
-    let number = said.and_then(|(before, _)| before.rsplit(' ').next());
-    number.is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n > 1))
 }
 
 /// What an administrator asked for after healing, in vain.

@@ -215,14 +215,15 @@ pub mod parked {
 mod tests {
     use super::*;
     use crate::search::sim::Sim;
+    use warren_model::Instability;
 
     fn samples() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples")
     }
 
     fn unstable(mut record: RunRecord) -> RunRecord {
-        record.was_not_stable("heal", "no leader");
-        record.was_not_stable("durability", "two leaders");
+        record.was_not_stable("heal", Instability::Outage, "no leader");
+        record.was_not_stable("durability", Instability::Outage, "two leaders");
         record
     }
 
@@ -256,7 +257,8 @@ mod tests {
             ("run-v4", 3, both),
         ] {
             let run = StoredRun::read(&samples().join(folder), id).unwrap();
-            assert_eq!(run.record.not_stable, not_stable, "{folder} {id}");
+            let read: Vec<_> = run.record.not_stable.iter().map(|n| &n.text).collect();
+            assert_eq!(read, not_stable, "{folder} {id}");
             let shown = run.shown.unwrap();
             assert!(shown.slots.len() > 5 && shown.slots.is_sorted());
             assert_eq!(shown.states, [5, 300, 70_000]);

@@ -56,7 +56,7 @@ pub fn checks(name: &str, setup: &SetupArgs) -> Result<Vec<Check>, CliError> {
 fn of(product: &RunProduct) -> Vec<Check> {
     let record = &product.record;
     let wrong = (record.workload_error.clone())
-        .or_else(|| record.not_stable.first().cloned())
+        .or_else(|| record.not_stable.first().map(|n| n.text.clone()))
         .or_else(|| record.timed_out.then(|| "it did not end in time".into()));
     let run = match wrong {
         None => Check::ok(

@@ -7,6 +7,7 @@ use regex::Regex;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
+use warren_model::Instability;
 
 /// Port of the first node, step to the next node's, text sent.
 type Kind = (u16, u16, String);
@@ -179,10 +180,15 @@ impl Questions {
     }
 
     /// Why these answers of all living nodes are not those of a stable cluster; none if they are.
-    pub fn unstable(&self, names: &[String], answers: &[NodeAnswer]) -> Option<String> {
+    pub fn unstable(
+        &self,
+        names: &[String],
+        answers: &[NodeAnswer],
+    ) -> Option<(Instability, String)> {
         for (name, a) in names.iter().zip(answers) {
             if !a.ready {
-                return Some(format!("{name} does not serve ({})", a.said));
+                let why = format!("{name} does not serve ({})", a.said);
+                return Some((Instability::Outage, why));
             }
         }
         if !self.lead.is_empty() {
@@ -191,7 +197,11 @@ impl Questions {
                 .filter(|a| a.role.as_deref() == Some(self.lead.as_str()))
                 .count();
             if leads != 1 {
-                return Some(format!("{leads} nodes say they are {}", self.lead));
+                let kind = match leads {
+                    0 => Instability::Outage,
+                    _ => Instability::SeveralLead,
+                };
+                return Some((kind, format!("{leads} nodes say they are {}", self.lead)));
             }
         }
         if let Some((stable, _)) = self.stable.as_ref().filter(|(s, _)| !s.equal.is_empty()) {
@@ -200,7 +210,8 @@ impl Questions {
                 .map(|a| a.equal.as_deref().unwrap_or("nothing"))
                 .collect();
             if values.contains(&"nothing") || values.windows(2).any(|w| w[0] != w[1]) {
-                return Some(format!("`{}` differs: {}", stable.equal, values.join(", ")));
+                let why = format!("`{}` differs: {}", stable.equal, values.join(", "));
+                return Some((Instability::Outage, why));
             }
         }
         None
@@ -240,6 +251,7 @@ fn shifted(text: &str, bits: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warren_model::NotStable;
 
     fn questions() -> Questions {
         let probe = Probe {
@@ -357,16 +369,21 @@ mod tests {
             (Some("leader"), Some("1"))
         );
         let names = ["a".to_owned(), "b".to_owned()];
+        let (torn, dark) = (Instability::SeveralLead, Instability::Outage);
         for (answers, want) in [
             (vec![l.clone(), f.clone()], None),
-            (vec![l.clone(), l.clone()], Some("2 nodes")),
-            (vec![f.clone(), f.clone()], Some("0 nodes")),
-            (vec![l.clone(), down], Some("b does not serve")),
-            (vec![l, old], Some("differs")),
+            (vec![l.clone(), l.clone()], Some((torn, "2 nodes"))),
+            (vec![f.clone(), f.clone()], Some((dark, "0 nodes"))),
+            (vec![l.clone(), down], Some((dark, "b does not serve"))),
+            (vec![l, old], Some((dark, "differs"))),
         ] {
             match (q.unstable(&names, &answers), want) {
                 (None, None) => {}
-                (Some(got), Some(want)) => assert!(got.contains(want), "{got}"),
+                (Some((kind, got)), Some((want, words))) => {
+                    assert!(kind == want && got.contains(words), "{kind:?} {got}");
+                    // A record keeps the words only.
+                    assert_eq!(NotStable::from(&*got).kind, want, "{got}");
+                }
                 (got, want) => panic!("{got:?}, wanted {want:?}"),
             }
         }

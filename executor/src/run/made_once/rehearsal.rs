@@ -122,7 +122,7 @@ pub(in crate::run) fn why_not(went: Went, record: &mut RunRecord) -> Option<Stri
     let said = record
         .workload_error
         .take()
-        .or_else(|| record.not_stable.pop());
+        .or_else(|| record.not_stable.pop().map(|n| n.text));
     said.or_else(|| {
         (went == Went::Ends).then(|| {
             record
@@ -136,6 +136,7 @@ pub(in crate::run) fn why_not(went: Went, record: &mut RunRecord) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warren_model::NotStable;
 
     #[test]
     fn the_cause_is_shown_before_what_followed() {
@@ -174,7 +175,7 @@ mod tests {
         for (went, workload, unstable, warnings, want) in table {
             let mut record = RunRecord {
                 workload_error: workload.map(str::to_owned),
-                not_stable: unstable.map(str::to_owned).into_iter().collect(),
+                not_stable: unstable.map(NotStable::from).into_iter().collect(),
                 warnings: warnings.iter().map(|w| (*w).to_owned()).collect(),
                 ..RunRecord::default()
             };

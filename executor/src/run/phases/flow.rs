@@ -13,7 +13,7 @@ use crate::run::phases::boot::Boot;
 use crate::slot::SlotError;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use warren_model::{FaultSequence, LogMoment, NodeName, Phase, RunProduct, Void};
+use warren_model::{FaultSequence, Instability, LogMoment, NodeName, Phase, RunProduct, Void};
 
 pub(in crate::run) const MS: u64 = 1_000_000;
 /// Longest wait for one answer of a question asked by the main loop.
@@ -223,7 +223,9 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
                 .warnings
                 .push(format!("over the limit in {what}: {why}")),
             // Where it was not stable before, that is why.
-            Missed::Patience if record.not_stable.is_empty() => record.was_not_stable(what, why),
+            Missed::Patience if record.not_stable.is_empty() => {
+                record.was_not_stable(what, Instability::Outage, why);
+            }
             Missed::Patience => {}
         }
         self.ends(what)
@@ -488,7 +490,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
         let start = record
             .not_stable
             .first()
-            .filter(|_| record.matched.is_none());
+            .filter(|_| record.matched.is_none())
+            .map(|n| &n.text);
         let why = start.or(record.workload_error.as_ref());
         let why = why.and_then(|w| w.lines().next());
         self.drive

@@ -9,7 +9,7 @@ use crate::run::nodes::cluster::lives;
 use crate::run::options::{NodeStatus, RunError};
 use crate::run::phases::flow::{Flow, MS, Went};
 use std::collections::BTreeSet;
-use warren_model::{LogMoment, Phase};
+use warren_model::{Instability, LogMoment, Phase};
 
 impl Flow<'_, '_, '_> {
     fn dead(&self) -> Vec<usize> {
@@ -125,7 +125,7 @@ impl Flow<'_, '_, '_> {
         let patience = (2 * longest + 5_000 * MS).max(10_000 * MS).max(own);
         let until = (self.drive.now() + patience).min(self.drive.deadline);
         let names: Vec<String> = self.names().iter().map(ToString::to_string).collect();
-        let mut why = "the nodes do not serve".to_owned();
+        let mut unstable = (Instability::Outage, "the nodes do not serve".to_owned());
         loop {
             let serving = self
                 .drive
@@ -143,7 +143,7 @@ impl Flow<'_, '_, '_> {
                     .unstable(&alive_names, &answers)
                 {
                     None => return Ok(Went::On),
-                    Some(w) => why = w,
+                    Some(u) => unstable = u,
                 }
             } else {
                 let waiting: Vec<&str> = self
@@ -155,15 +155,17 @@ impl Flow<'_, '_, '_> {
                     .map(|n| n.name.as_str())
                     .collect();
                 if !waiting.is_empty() {
-                    why = format!("{} does not serve", waiting.join(", "));
+                    let why = format!("{} does not serve", waiting.join(", "));
+                    unstable = (Instability::Outage, why);
                 }
             }
             if self.drive.now() > until {
+                let (kind, why) = unstable;
                 if self.drive.over() {
                     return Ok(self.missed(what, &why));
                 }
                 self.ask_threads();
-                self.product.record.was_not_stable(what, &why);
+                self.product.record.was_not_stable(what, kind, &why);
                 return Ok(Went::On);
             }
             if self.drive.cluster.options.to_end() {

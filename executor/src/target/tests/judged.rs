@@ -112,7 +112,7 @@ fn a_snapshot_that_is_sent_mismatches_until_newleader() {
 
 /// What a line is to a span of `[log] legal`.
 fn in_span(rule: &warren_model::LogRule, line: &str) -> &'static str {
-    let patterns = [&rule.after, &rule.line, &rule.until];
+    let patterns = [&rule.span.after, &rule.line, &rule.span.until];
     match patterns.map(|p| regex::Regex::new(p).unwrap().is_match(line)) {
         [true, false, false] => "begins",
         [false, true, false] => "legal",

@@ -5,7 +5,7 @@ use crate::campaign::Slots;
 use crate::fuzz::resume::saved::read_back;
 use crate::search::StrategyKind;
 use std::collections::HashSet;
-use warren_model::{HistoryEvent, NotInjected};
+use warren_model::{HistoryEvent, Instability::Outage, NotInjected};
 
 fn with(out: &Path, slots: Slots, runs: u64) -> FuzzOptions {
     FuzzOptions {
@@ -105,7 +105,7 @@ fn replays_of_a_safety_failure_share_the_machine() {
 fn replays_of_a_liveness_failure_have_it_for_themselves() {
     let tweak: Tweak = Box::new(|_, input, _, product| {
         if input.faults.len() == 2 {
-            product.record.was_not_stable("heal", "no leader");
+            product.record.was_not_stable("heal", Outage, "no leader");
         }
     });
     assert_eq!(beside_its_replays(without_bug(), tweak), [0, 0, 0]);
@@ -120,7 +120,7 @@ fn a_liveness_failure_that_cannot_stand_any_more_is_not_replayed_again() {
         let tweak: Tweak = Box::new(move |_, input, _, product| {
             if input.faults.len() == 2 && !failed {
                 failed = true;
-                product.record.was_not_stable("heal", "no leader");
+                product.record.was_not_stable("heal", Outage, "no leader");
             }
         });
         let o = with(dir.path(), Slots::Exactly(slots), 60);
@@ -152,7 +152,7 @@ fn a_replay_that_is_not_injected_in_full_is_made_again() {
                     nearest: 0,
                 });
             } else {
-                product.record.was_not_stable("heal", "no leader");
+                product.record.was_not_stable("heal", Outage, "no leader");
             }
             since += 1;
         });
@@ -199,7 +199,7 @@ fn where_nothing_happened_a_replay_without_faults_counts() {
         product.record.matched = None;
         // The run and one of its replays.
         if since == 0 || since == 2 {
-            product.record.was_not_stable("heal", "no leader");
+            product.record.was_not_stable("heal", Outage, "no leader");
         }
         since += 1;
     });

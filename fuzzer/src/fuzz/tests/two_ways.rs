@@ -6,7 +6,7 @@ use crate::campaign::finding::Sheet;
 use crate::search::StrategyKind;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use warren_model::NotInjected;
+use warren_model::{Instability::Outage, NotInjected};
 
 /// The third fuzzed run, before its replays.
 const FAILING: u64 = 8;
@@ -28,8 +28,10 @@ fn shown(product: &mut warren_model::RunProduct, ways: &str) {
                 let stall = if way == 'D' { 60_000 } else { 0 };
                 product.record.stalls_ms.insert(Phase::Degraded, stall);
             }
-            'h' => product.record.was_not_stable("heal", "no leader"),
-            'u' => product.record.was_not_stable("durability", "no leader"),
+            'h' | 'u' => {
+                let what = if way == 'h' { "heal" } else { "durability" };
+                product.record.was_not_stable(what, Outage, "no leader");
+            }
             'r' => product.record.durable_asked = true,
             'l' => {
                 product.record.not_injected = Some(NotInjected {
