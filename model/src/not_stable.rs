@@ -33,8 +33,8 @@ impl From<NotStable> for String {
 /// else is to read them.
 impl From<String> for NotStable {
     fn from(text: String) -> NotStable {
-        let said = text.split_once(" nodes say they are ");
-        let number = said.and_then(|(before, _)| before.rsplit(' ').next());
+        let why = text.split_once(": ").map_or(&*text, |(_, why)| why);
+        let number = why.split_once(" nodes say they are ").map(|(n, _)| n);
         let several = number.is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n > 1));
         let kind = match several {
             true => Instability::SeveralLead,
@@ -68,6 +68,8 @@ mod tests {
             ("heal: zk3 does not serve (down)", Outage),
             ("heal: `epoch` differs: 1, 2", Outage),
             ("start: none says so", Outage),
+            // Words that are quoted.
+            ("heal: no answer: 2 nodes say they are leader", Outage),
             ("no leader", Outage),
             ("", Outage),
         ] {

@@ -25,7 +25,11 @@ const CHAIN: &str = "cuts";
 const HUSH: &str = "hush";
 
 /// The mark of packets that CRIU makes for sockets it restores (`SOCCR_MARK` of its soccr.h).
-const OF_CRIU: u32 = 0xc114;
+pub(super) const OF_CRIU: u32 = 0xc114;
+/// IP length of a TCP packet with time stamps and nothing else, in bytes.
+const BARE: u16 = 20 + 20 + 12;
+/// TCP flags of which each begins or ends a connection.
+const FIN_SYN_RST: u8 = 7;
 
 // linux/netlink.h, linux/netfilter/nfnetlink.h
 const NLM_F_CREATE: u16 = 0x400;
@@ -101,12 +105,14 @@ impl KernelCuts {
         })
     }
 
-    /// Drops, before any cut is asked, these packets too, but for CRIU's own; in one transaction, in force at return. None: no more.
+    /// Drops, before any cut is asked, these packets too, but for CRIU's own and those that only acknowledge; in one transaction, in force
+    /// at return. None: no more.
     pub fn hush(&mut self, drops: &[Cut]) -> io::Result<()> {
         self.commit(|batch| {
             batch.empty(HUSH);
             if !drops.is_empty() {
                 batch.rule(HUSH, encode_criu);
+                batch.rule(HUSH, encode_bare);
             }
             for cut in drops {
                 batch.rule(HUSH, |rule| encode_rule(rule, cut, false));
@@ -202,9 +208,7 @@ impl KernelCuts {
 fn encode_rule(rule: &mut Attrs<'_>, cut: &Cut, count: bool) {
     for (addr, offset) in [(cut.from, 12), (cut.to, 16)] {
         let Some(addr) = addr else { continue };
-        rule.expression("payload", |e| {
-            e.be32(1, 1).be32(2, 1).be32(3, offset).be32(4, 4); // register 1 = network header [offset..offset + 4]
-        });
+        rule.load(1, offset, 4); // of the network header
         rule.equal(&addr.octets());
     }
     if count {
@@ -220,6 +224,27 @@ fn encode_criu(rule: &mut Attrs<'_>) {
         e.be32(1, 1).be32(2, 3); // register 1 = NFT_META_MARK
     });
     rule.equal(&OF_CRIU.to_ne_bytes());
+    rule.verdict(1); // NF_ACCEPT
+}
+
+/// A TCP packet without data that begins and ends nothing, by its length (time stamps are on in each new network) and its flags: accept.
+fn encode_bare(rule: &mut Attrs<'_>) {
+    const NETWORK: u32 = 1;
+    const TRANSPORT: u32 = 2;
+    rule.load(NETWORK, 2, 2);
+    rule.equal(&BARE.to_be_bytes());
+    rule.load(NETWORK, 9, 1);
+    rule.equal(&[libc::IPPROTO_TCP as u8]);
+    rule.load(TRANSPORT, 13, 1);
+    rule.expression("bitwise", |e| {
+        e.be32(1, 1).be32(2, 1).be32(3, 1); // register 1, one byte of it
+        for (kind, byte) in [(4, FIN_SYN_RST), (5, 0)] {
+            e.nest(kind, |d| {
+                d.raw(1, &[byte]); // and, exclusive or
+            });
+        }
+    });
+    rule.equal(&[0]);
     rule.verdict(1); // NF_ACCEPT
 }
 
@@ -369,6 +394,13 @@ impl Attrs<'_> {
     fn expression(&mut self, name: &str, fill: impl FnOnce(&mut Attrs<'_>)) {
         self.nest(1, |elem| {
             elem.text(1, name).nest(2, fill);
+        });
+    }
+
+    /// Register 1 = header[offset..offset + len]; the network's is 1, the transport's 2.
+    fn load(&mut self, header: u32, offset: u32, len: u32) {
+        self.expression("payload", |e| {
+            e.be32(1, 1).be32(2, header).be32(3, offset).be32(4, len);
         });
     }
 

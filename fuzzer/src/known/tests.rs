@@ -240,9 +240,14 @@ fn a_bad_file_is_refused_with_its_line() {
         (
             bug("checkers = [\n  \"serve\",\n  \"server\"]\nlog = ['x']\n"),
             9,
-            "`server` is no checker: write one of replicas, acknowledged, ",
+            "`server` is no checker that fails a run: write one of replicas, acknowledged, ",
         ),
-        (bug("checkers = [\"00000001\"]\n"), 7, "incomplete, hang"),
+        (bug("checkers = [\"00000001\"]\n"), 7, "refused, hang"),
+        (
+            bug("checkers = [\"incomplete\"]\n"),
+            7,
+            "no checker that fails a run",
+        ),
         (bug("checkers = []\nlog = ['x']\n"), 7, "T-1 has no checker"),
         (bug("checkers = \"serve\"\nlog = ['x']\n"), 7, "sequence"),
         (bug("checker = [\"serve\"]\nlog = ['x']\n"), 7, "checkers"),
