@@ -11,6 +11,7 @@ use crate::run::nodes::cuts::Cuts;
 use crate::run::phases::flow::Flow;
 use crate::slot::CutRules;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 use warren_model::{
     At, CrashStyle, Fault, FaultAt, FaultSequence, FromPrefix, Incarnation, Interval, IoPoint,
     NodeName, Pattern, Phase, Who,
@@ -21,7 +22,7 @@ use warren_model::{
 pub(in crate::run) struct Midway {
     /// So many faults are done.
     pub faults: usize,
-    /// Wall time from the slot to here, ms: what each run that begins here is spared.
+    /// Wall time from GO to here, ms: what each run that begins here is spared. It has a slot and a restore of its own.
     pub took_ms: u64,
     /// Kernel rules in force: to be there before the first process goes on.
     pub rules: CutRules,
@@ -62,8 +63,7 @@ impl Midway {
         match &next.at {
             At::Exact(p) => seen(p) >= p.n,
             At::Pattern(_) => self.met,
-            // These are due at the very moment that the snapshot has passed, or count from it.
-            At::AtOnce | At::Joined(_) | At::After(_) => true,
+            other => !may_be_awaited(other),
         }
     }
 
@@ -75,6 +75,14 @@ impl Midway {
     /// The interval that begins here.
     pub fn interval(&self) -> Interval {
         Interval::new(Phase::Test, u16::try_from(self.faults).unwrap_or(u16::MAX))
+    }
+}
+
+/// Whether a fault at this moment may still be awaited once those before it are done: others are due then, or count from then.
+pub(in crate::run) fn may_be_awaited(at: &At) -> bool {
+    match at {
+        At::Exact(_) | At::Pattern(_) => true,
+        At::AtOnce | At::Joined(_) | At::After(_) => false,
     }
 }
 
@@ -112,6 +120,7 @@ impl Flow<'_, '_, '_> {
         sequence: &FaultSequence,
         count: usize,
     ) -> Result<Result<Midway, String>, RunError> {
+        let began = Instant::now();
         self.go_on()?;
         self.drive.stop_after = Some(count);
         self.begin_test(sequence)?;
@@ -139,15 +148,15 @@ impl Flow<'_, '_, '_> {
         if d.controller.done().iter().any(odd) {
             return Ok(Err("a fault came at another moment than asked".into()));
         }
-        Ok(Ok(self.midway(count)))
+        Ok(Ok(self.midway(count, began)))
     }
 
-    fn midway(&self, faults: usize) -> Midway {
+    fn midway(&self, faults: usize, began: Instant) -> Midway {
         let (d, record) = (&*self.drive, &self.product.record);
         let c = &*d.cluster;
         Midway {
             faults,
-            took_ms: super::ms(d.began),
+            took_ms: super::ms(began),
             rules: c.kernel_rules(),
             met: true,
             controller: d.controller.clone(),

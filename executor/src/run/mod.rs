@@ -302,6 +302,13 @@ impl Runner {
         Ok(self.snapshots().get(self, number, options)?.map(drop))
     }
 
+    /// A run of this sequence that began from a prefix snapshot has failed: none begins from that one any more.
+    pub fn distrust_prefix(&self, sequence: &FaultSequence) {
+        if let StartState::Snapshot(number) = sequence.start {
+            snapshots::prefix::distrust(self, number, sequence);
+        }
+    }
+
     /// Why nodes that start again in runs from snapshots do not go on from parked JVMs, where that was tried.
     fn not_parked(&self) -> Option<String> {
         match &mut *lock(&self.parked) {

@@ -79,6 +79,10 @@ impl Drive for ClusterExecutor<Observers, Sink> {
         self.runner().room()
     }
 
+    fn distrust_prefix(&self, sequence: &FaultSequence) {
+        self.runner().distrust_prefix(sequence);
+    }
+
     fn options_mut(&mut self) -> &mut RunOptions {
         ClusterExecutor::options_mut(self)
     }

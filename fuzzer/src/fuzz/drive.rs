@@ -64,6 +64,9 @@ pub trait Drive {
         options: RunOptions,
     ) -> Result<(), Error>;
 
+    /// A run of this sequence that began from a prefix snapshot has failed: no other is to begin from that one.
+    fn distrust_prefix(&self, sequence: &FaultSequence);
+
     /// Clusters that the machine's memory has room for now.
     fn room(&self) -> usize;
 

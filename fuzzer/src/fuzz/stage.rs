@@ -162,6 +162,9 @@ impl FuzzStage {
         let is_find = judged.0 == ExecuteInputResult::Solution
             || confirm::first_new_failure(&self.session, product, judgement).is_some();
         let looked_at = is_find || confirm::is_fresh(handed.state, judgement);
+        if product.from_prefix.is_some() && !judgement.failures.is_empty() {
+            handed.executor.distrust_prefix(&job.sequence);
+        }
         let told = !is_void(run);
         let why = match &judgement.void {
             Some(void) => Some(void.to_string()),

@@ -100,11 +100,13 @@ fn children_of_one_run_begin_where_it_was_dumped_after_its_faults() {
     let from_prefix = begun(&lines);
     assert!(from_prefix.len() >= 4, "{lines:#?}");
     for l in &from_prefix {
-        // The faults before the first reboot were there, never the last one, in its record too, and only first tries begin so.
+        // Faults before the first reboot were there, all of them but where the next is due at once, never the last one, in its record too,
+        // and only first tries begin so.
         let kinds: Vec<&str> = l["kinds"].as_str().unwrap().split('+').collect();
         let before_last = kinds.iter().take(kinds.len() - 1);
         let shared = before_last.take_while(|k| **k != "reboot").count();
-        assert_eq!(l["from_prefix"].as_u64().unwrap(), shared as u64, "{l:#}");
+        let there = l["from_prefix"].as_u64().unwrap();
+        assert!((1..=shared as u64).contains(&there), "{l:#}");
         assert!(l["injected"].as_u64() >= l["from_prefix"].as_u64(), "{l:#}");
         assert_eq!(l["role"], "fuzz", "{l:#}");
     }

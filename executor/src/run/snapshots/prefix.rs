@@ -4,7 +4,7 @@
 //! not stand for all, and is as old as a snapshot may be. Whatever goes wrong here is a reason to begin as other runs do, never an
 //! error; which runs may begin from one is the caller's to say (a confirmation never does).
 
-use super::super::midway::{Midway, up_to};
+use super::super::midway::{Midway, may_be_awaited, up_to};
 use super::super::options::{PrefixUse, RunError, RunOptions};
 use super::super::{Runner, Start};
 use super::{MAX_FAILURES, PAUSE, Snapshot, Then, make, restore};
@@ -56,8 +56,17 @@ impl Key {
 
 /// How many faults of a sequence happen once for all that have them in common: those before the first reboot, and never the last. A JVM
 /// that starts in a tree which is to be dumped goes on from no parked one, so all runs from there would go on interpreting and compiling
-/// what it has not: dearer than a reboot in each of them.
+/// what it has not: dearer than a reboot in each of them. What comes after them waits for a point: else it is due as they are done.
 fn shared(sequence: &FaultSequence) -> usize {
+    let next_waits = |n: &usize| may_be_awaited(&sequence.faults[*n].at);
+    (1..=before_reboot(sequence))
+        .rev()
+        .find(next_waits)
+        .unwrap_or(0)
+}
+
+/// All faults but the last, as far as none is a reboot.
+fn before_reboot(sequence: &FaultSequence) -> usize {
     let reboot = |f: &FaultAt| matches!(f.fault, Fault::Reboot { .. });
     let all_but_last = sequence.faults.len().saturating_sub(1);
     let faults = sequence.faults.iter().take(all_but_last);
@@ -167,6 +176,12 @@ impl Prefixes {
         self.0.push((key.clone(), state));
     }
 
+    /// No other run begins from the one of this key; the next makes it anew.
+    fn distrust(&mut self, key: &Key) {
+        self.0
+            .retain(|(k, s)| k != key || !matches!(s, State::There(..)));
+    }
+
     /// What is of no more use goes: worn-out prefixes, whose files go when their last run has ended, and failures of long ago.
     pub fn tidy(&mut self) {
         self.0.retain(|(_, state)| match state {
@@ -265,10 +280,13 @@ pub(in crate::run) fn begin(
     sequence: &FaultSequence,
     options: &RunOptions,
 ) -> Option<Result<BegunMidway, String>> {
-    let key = Key::of(number, sequence)?;
     if options.prefix == PrefixUse::Never {
         return None;
     }
+    let Some(key) = Key::of(number, sequence) else {
+        let due = "what comes after the faults it could share is due as they are done";
+        return (before_reboot(sequence) > 0).then(|| Err(due.into()));
+    };
     let prefix = match there_or_made(runner, &key, sequence, options)? {
         Ok(prefix) => prefix,
         Err(why) => return Some(Err(why)),
@@ -295,6 +313,14 @@ pub(in crate::run) fn begin(
 /// A run that began so has ended: well, or it hung, or its cluster never became stable.
 pub(in crate::run) fn ended(runner: &Runner, prefix: &Arc<Prefix>, well: bool) {
     runner.snapshots().prefixes.ended(prefix, well);
+}
+
+/// A run that shares this sequence's prefix has failed its checks: what was dumped may be why, and then all that follow fail of one event, as if
+/// it had come to each of them.
+pub(in crate::run) fn distrust(runner: &Runner, number: u8, sequence: &FaultSequence) {
+    if let Some(key) = Key::of(number, sequence) {
+        runner.snapshots().prefixes.distrust(&key);
+    }
 }
 
 /// The prefix of a key, made now if it is to be, or waited for if another run makes it: two of them would cost more than the wait.
@@ -453,140 +479,4 @@ fn met(shm: &Path, runner: &Runner, midway: &Midway) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::run::midway::tests::example;
-    use crate::run::snapshots::{MAX_AGE, tests::snapshot};
-    use warren_model::{At, CrashStyle, Who};
-
-    fn sequence(nodes: &[&str]) -> FaultSequence {
-        let crash = |node: &&str| FaultAt {
-            at: At::AtOnce,
-            fault: Fault::Crash {
-                who: Who::Node(NodeName::from(*node)),
-                style: CrashStyle::Process,
-            },
-        };
-        FaultSequence {
-            faults: nodes.iter().map(crash).collect(),
-            ..FaultSequence::empty("t")
-        }
-    }
-
-    #[test]
-    fn sequences_share_what_they_have_in_common_but_for_the_last_fault() {
-        assert_eq!(Key::of(1, &sequence(&[])), None);
-        assert_eq!(Key::of(1, &sequence(&["a"])), None, "nothing to share");
-        let ab = Key::of(1, &sequence(&["a", "b"]));
-        assert!(ab.is_some());
-        assert_eq!(ab, Key::of(1, &sequence(&["a", "c"])));
-        assert_ne!(ab, Key::of(2, &sequence(&["a", "c"])), "another snapshot");
-        assert_ne!(ab, Key::of(1, &sequence(&["c", "b"])));
-        let mut led = sequence(&["a", "b"]);
-        led.roles.insert(NodeName::from("a"), "leader".into());
-        assert_ne!(ab, Key::of(1, &led), "another leader");
-    }
-
-    fn prefix(key: &Key, made: Instant) -> State {
-        let prefix = Prefix {
-            key: key.clone(),
-            snapshot: snapshot(made),
-            midway: example(false),
-            served: AtomicU32::new(0),
-        };
-        State::There(Arc::new(prefix), 0)
-    }
-
-    /// One lucky schedule does not stand for all.
-    #[test]
-    fn a_prefix_serves_32_runs_and_is_then_made_anew() {
-        let key = Key::of(1, &sequence(&["a", "b"])).unwrap();
-        let mut all = Prefixes::default();
-        all.set(&key, prefix(&key, Instant::now()));
-        for n in 1..=32 {
-            let Answer::There(served) = all.get(&key) else {
-                panic!("the {n}th run has none");
-            };
-            // Who could not begin from it does not count.
-            if n == 7 {
-                served.give_back();
-                assert!(matches!(all.get(&key), Answer::There(_)));
-            }
-            assert!(n == 32 || all.begin_to_make(&key) == Turn::Another, "{n}");
-        }
-        assert!(matches!(all.get(&key), Answer::None));
-        assert_eq!(all.begin_to_make(&key), Turn::Ours(0));
-        assert!(matches!(all.get(&key), Answer::Making));
-    }
-
-    #[test]
-    fn a_prefix_is_as_old_as_its_snapshot() {
-        let key = Key::of(1, &sequence(&["a", "b"])).unwrap();
-        let mut all = Prefixes::default();
-        let made = Instant::now().checked_sub(MAX_AGE).unwrap();
-        all.set(&key, prefix(&key, made));
-        assert!(matches!(all.get(&key), Answer::None));
-        all.tidy();
-        assert_eq!(all.0.len(), 0);
-    }
-
-    #[test]
-    fn a_dump_that_loses_what_the_kernel_has_to_say_is_refused() {
-        let owed = |n: usize| lost(&vec!["a to b (FIN_WAIT1)".to_owned(); n]);
-        assert_eq!(owed(0), Ok(()));
-        let one = owed(1).unwrap_err();
-        assert!(one.ends_with("to say: a to b (FIN_WAIT1)"), "{one}");
-        assert!(owed(3).unwrap_err().ends_with(" and 2 more"));
-    }
-
-    #[test]
-    fn what_is_shared_ends_before_a_reboot() {
-        let reboot = |node: &str| FaultAt {
-            at: At::AtOnce,
-            fault: Fault::Reboot {
-                who: Who::Node(node.into()),
-            },
-        };
-        let mut s = sequence(&["a", "b", "c"]);
-        for (at, want) in [(0, 0), (1, 1), (2, 2), (3, 3)] {
-            let mut with = s.clone();
-            with.faults.insert(at, reboot("a"));
-            assert_eq!(shared(&with), want, "a reboot at {at}");
-        }
-        assert_eq!(shared(&s), 2);
-        s.faults.clear();
-        assert_eq!(shared(&s), 0);
-    }
-
-    #[test]
-    fn one_run_makes_it_and_two_failures_are_enough_for_a_while() {
-        let mut all = Prefixes::default();
-        let key = Key::of(1, &sequence(&["a", "b"])).unwrap();
-        assert!(matches!(all.get(&key), Answer::None));
-        assert_eq!(all.begin_to_make(&key), Turn::Ours(0));
-        assert!(matches!(all.get(&key), Answer::Making));
-        assert_eq!(
-            all.begin_to_make(&key),
-            Turn::Another,
-            "another run makes it"
-        );
-        all.set(&key, State::Failed(1, Instant::now()));
-        assert!(matches!(all.get(&key), Answer::None));
-        assert_eq!(all.begin_to_make(&key), Turn::Ours(1), "once more");
-        all.set(&key, State::Failed(2, Instant::now()));
-        assert_eq!(all.begin_to_make(&key), Turn::Nobody, "left alone");
-        let other = Key::of(2, &sequence(&["a", "b"])).unwrap();
-        assert_eq!(
-            all.begin_to_make(&other),
-            Turn::Ours(0),
-            "which is only its own"
-        );
-        let long_ago = Instant::now().checked_sub(PAUSE).unwrap();
-        all.set(&key, State::Failed(2, long_ago));
-        assert_eq!(all.begin_to_make(&key), Turn::Ours(2), "after the pause");
-        all.set(&key, State::Failed(3, long_ago));
-        all.tidy();
-        assert_eq!(all.0.len(), 1, "and forgotten when nobody asks");
-        assert!(matches!(all.0[0].1, State::Making));
-    }
-}
+mod tests;

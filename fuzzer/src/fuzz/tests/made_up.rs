@@ -34,6 +34,8 @@ pub(super) struct SimExecutor {
     pub(super) most: Rc<Cell<usize>>,
     /// What was started, and how many went on beside it.
     pub(super) beside: Rc<RefCell<Vec<(String, usize)>>>,
+    /// Whose prefixes are to serve no more.
+    pub(super) distrusted: Rc<RefCell<Vec<FaultSequence>>>,
 }
 
 impl SimExecutor {
@@ -97,6 +99,9 @@ impl Drive for SimExecutor {
     }
     fn map_size(&self) -> usize {
         MAP
+    }
+    fn distrust_prefix(&self, sequence: &FaultSequence) {
+        self.distrusted.borrow_mut().push(sequence.clone());
     }
     fn room(&self) -> usize {
         usize::MAX
@@ -180,6 +185,7 @@ pub(super) fn executor(sim: Sim, tweak: Tweak) -> (SimExecutor, Arc<Mutex<Judge>
             going_on: 0,
             most: Rc::default(),
             beside: Rc::default(),
+            distrusted: Rc::default(),
         },
         judge,
     )

@@ -3,7 +3,8 @@
 use super::*;
 use crate::campaign::StoredRun;
 use crate::search::StrategyKind;
-use warren_model::{Fallbacks, Observation, StartState};
+use std::rc::Rc;
+use warren_model::{Fallbacks, FromPrefix, Observation, StartState};
 
 fn starting(out: &Path, snapshots: u8, cold_share: f64, runs: u64) -> FuzzOptions {
     FuzzOptions {
@@ -216,6 +217,39 @@ fn a_run_that_falls_back_is_said_once_and_require_ends_the_campaign() {
     assert!(
         error.contains("--snapshot require") && error.contains("no memory"),
         "{error}"
+    );
+}
+
+/// What was dumped may be why it failed, and all that followed would count as other runs that did.
+#[test]
+fn a_prefix_from_which_a_run_failed_is_distrusted() {
+    let dir = tempfile::tempdir().unwrap();
+    let tweak: Tweak = Box::new(|run, _, _, product| {
+        // Every other run of the campaign.
+        product.from_prefix = (run % 2 == 0).then_some(FromPrefix {
+            faults: 1,
+            spared_ms: 10,
+        });
+    });
+    let (e, judge) = executor(Sim::new(3, 1), tweak);
+    let distrusted = Rc::clone(&e.distrusted);
+    let o = options(dir.path(), StrategyKind::CrashFuzz, 1, 300);
+    campaign(o, e, &judge).unwrap();
+    let distrusted = distrusted.borrow();
+    assert!(!distrusted.is_empty());
+    for s in &*distrusted {
+        let again = Sim::new(3, 1).run(s);
+        assert!(format!("{:?}", again.observations).contains("planted"));
+    }
+    let lines = lines(&dir.path().join("default"));
+    let failed = |l: &&serde_json::Value| {
+        l["role"] == "fuzz" && l["verdict"] == "fail" && l["from_prefix"] == 1
+    };
+    assert_eq!(lines.iter().filter(failed).count(), distrusted.len());
+    assert!(
+        lines
+            .iter()
+            .any(|l| l["role"] == "fuzz" && l["verdict"] == "fail" && l["from_prefix"].is_null())
     );
 }
 
