@@ -22,15 +22,15 @@ impl Slot {
         if self.kernel_cuts().is_err() {
             return Ok(());
         }
-        let rules = addrs
-            .iter()
-            .map(|addr| CutRules::machine(*addr))
-            .fold(CutRules::default(), CutRules::and);
+        let drops = addrs.iter().flat_map(|addr| CutRules::machine(*addr).cuts);
         let doing = || match addrs.len() {
             0 => "letting all be heard again".to_owned(),
             n => format!("keeping {n} addresses from being heard"),
         };
-        match self.ask(Request::Hush(rules.cuts), &doing, PATIENCE)?.0 {
+        match self
+            .ask(Request::Hush(drops.collect()), &doing, PATIENCE)?
+            .0
+        {
             Reply::Hushed => Ok(()),
             _ => Err(unexpected(doing())),
         }

@@ -6,7 +6,7 @@
 use super::host::Slot;
 use super::started::{PATIENCE, unexpected};
 use super::wire::{Reply, Request};
-use super::{Cut, SlotError};
+use super::{Cut, CutRules, SlotError};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
@@ -38,19 +38,7 @@ pub struct Traffic {
 
 /// Two counter rules for each address.
 pub(super) fn rules(addrs: &[Ipv4Addr]) -> Vec<Cut> {
-    let both = |addr: &Ipv4Addr| {
-        let addr = Some(*addr);
-        [
-            Cut {
-                from: addr,
-                to: None,
-            },
-            Cut {
-                from: None,
-                to: addr,
-            },
-        ]
-    };
+    let both = |addr: &Ipv4Addr| CutRules::machine(*addr).cuts;
     addrs.iter().flat_map(both).collect()
 }
 
