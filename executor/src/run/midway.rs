@@ -8,13 +8,13 @@ use super::drive::{Drive, SoFar};
 use super::options::{NodeStatus, RunError};
 use crate::controller::{Action, Controller, Seen, make_plans, rename};
 use crate::run::nodes::cuts::Cuts;
-use crate::run::phases::flow::Flow;
+use crate::run::phases::flow::{Flow, stood_still};
 use crate::slot::CutRules;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use warren_model::{
     At, CrashStyle, Fault, FaultAt, FaultSequence, FromPrefix, Incarnation, Interval, IoPoint,
-    NodeName, Pattern, Phase, Who,
+    NodeName, Pattern, Phase, RunRecord, Who,
 };
 
 /// A run just after one of its faults, with all its processes stopped.
@@ -35,6 +35,8 @@ pub(in crate::run) struct Midway {
     so_far: SoFar,
     /// Of the time within its limit, ns.
     used_ns: u64,
+    /// The longest stall of its test, ms: what the machine did there is the target's fault in no run from here either.
+    stall_ms: u64,
     nodes: Vec<NodeMidway>,
     cuts: Cuts,
     renamed: BTreeMap<NodeName, NodeName>,
@@ -75,6 +77,17 @@ impl Midway {
     /// The interval that begins here.
     pub fn interval(&self) -> Interval {
         Interval::new(Phase::Test, u16::try_from(self.faults).unwrap_or(u16::MAX))
+    }
+
+    /// What the record of a run that goes on from here has of this one, beside what is read at its end.
+    fn goes_into(&self, record: &mut RunRecord, sequence: &FaultSequence) {
+        record.renamed.clone_from(&self.renamed);
+        record.matched = Some(FaultSequence {
+            roles: self.roles.clone(),
+            faults: Vec::new(),
+            ..sequence.clone()
+        });
+        stood_still(record, Phase::Test, self.stall_ms);
     }
 }
 
@@ -129,6 +142,8 @@ impl Flow<'_, '_, '_> {
             d.stopped || d.controller.finished() || d.workload_gone.is_some() || !d.exits.is_empty()
         })?;
         self.drive.look_for_room();
+        // While all stand still: the dump is no part of the test. Where nobody can tell, the run is void, and no other goes on from it.
+        self.stalls();
         let d = &*self.drive;
         if let Some(exit) = d.exits.first() {
             return Ok(Err(format!("{} ended by itself", exit.node)));
@@ -148,10 +163,13 @@ impl Flow<'_, '_, '_> {
         if d.controller.done().iter().any(odd) {
             return Ok(Err("a fault came at another moment than asked".into()));
         }
-        Ok(Ok(self.midway(count, began)))
+        let Some(stall_ms) = self.product.record.stalls_ms.get(&Phase::Test) else {
+            return Ok(Err("its slot is lost".into()));
+        };
+        Ok(Ok(self.midway(count, began, *stall_ms)))
     }
 
-    fn midway(&self, faults: usize, began: Instant) -> Midway {
+    fn midway(&self, faults: usize, began: Instant, stall_ms: u64) -> Midway {
         let (d, record) = (&*self.drive, &self.product.record);
         let c = &*d.cluster;
         Midway {
@@ -164,6 +182,7 @@ impl Flow<'_, '_, '_> {
             unseen: d.queue.clone(),
             so_far: d.so_far.clone(),
             used_ns: d.now().saturating_sub(d.limited_since),
+            stall_ms,
             nodes: c
                 .nodes
                 .iter()
@@ -199,13 +218,7 @@ impl Flow<'_, '_, '_> {
             faults: midway.faults,
             spared_ms: midway.took_ms,
         });
-        let record = &mut self.product.record;
-        record.renamed = midway.renamed.clone();
-        record.matched = Some(FaultSequence {
-            roles: midway.roles.clone(),
-            faults: Vec::new(),
-            ..sequence.clone()
-        });
+        midway.goes_into(&mut self.product.record, sequence);
         // What copying and restoring took is no stall of the test.
         self.stalls();
         self.drive.take_up(midway, faults)
@@ -272,6 +285,7 @@ pub(super) mod tests {
             unseen: VecDeque::new(),
             so_far: SoFar::default(),
             used_ns: 800_000_000,
+            stall_ms: 0,
             nodes: Vec::new(),
             cuts: Cuts::default(),
             renamed: BTreeMap::new(),
@@ -287,6 +301,25 @@ pub(super) mod tests {
         assert_eq!(prefix.faults.len(), 2);
         assert_eq!(prefix.faults[0], sequence.faults[0]);
         assert_eq!(prefix.faults[1].at.phase(), Phase::Test);
+    }
+
+    /// A test that was dumped has two parts, each in a slot of its own: what either was hurt by is told of the whole.
+    #[test]
+    fn a_stall_before_the_dump_is_one_of_each_test_from_there() {
+        // (longest stall before the dump, after it, of the test; ms)
+        for (before, after, want) in [(0, 0, 0), (700, 20, 700), (20, 700, 700), (700, 0, 700)] {
+            let midway = Midway {
+                stall_ms: before,
+                ..example(false)
+            };
+            let mut record = RunRecord::default();
+            midway.goes_into(&mut record, &FaultSequence::empty("t"));
+            // What restoring took is filed before the test is taken up.
+            stood_still(&mut record, Phase::Start, 300);
+            stood_still(&mut record, Phase::Test, after);
+            let told = BTreeMap::from([(Phase::Start, 300), (Phase::Test, want)]);
+            assert_eq!(record.stalls_ms, told, "{before} {after}");
+        }
     }
 
     #[test]

@@ -13,7 +13,9 @@ use crate::run::phases::boot::Boot;
 use crate::slot::SlotError;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use warren_model::{FaultSequence, Instability, LogMoment, NodeName, Phase, RunProduct, Void};
+use warren_model::{
+    FaultSequence, Instability, LogMoment, NodeName, Phase, RunProduct, RunRecord, Void,
+};
 
 pub(in crate::run) const MS: u64 = 1_000_000;
 /// Longest wait for one answer of a question asked by the main loop.
@@ -57,6 +59,13 @@ fn to_come(sequence: &FaultSequence, awaits: bool) -> ToCome {
         (false, true) => ToCome::Awaited,
         (false, false) => ToCome::Over,
     }
+}
+
+/// A part of a phase was stalled for so long at most. Both final checks, before and after the restart of all, are of one phase, and a test may
+/// have begun in another run: the longest stall is what any part was hurt by.
+pub(in crate::run) fn stood_still(record: &mut RunRecord, phase: Phase, ms: u64) {
+    let longest = record.stalls_ms.entry(phase).or_default();
+    *longest = (*longest).max(ms);
 }
 
 /// Where in the order of a run it begins. How its cluster comes to be is [`crate::run::Start`].
@@ -199,10 +208,8 @@ impl<'d, 'r, 'a> Flow<'d, 'r, 'a> {
     pub(in crate::run) fn stalls(&mut self) {
         match self.drive.cluster.slot.stalls() {
             Ok(s) => {
-                // Both final checks, before and after the restart of all, are of one phase: the longer one is what either was hurt by.
-                let longest = &mut self.product.record.stalls_ms;
-                let longest = longest.entry(self.drive.phase).or_default();
-                *longest = (*longest).max(s.longest_ns / MS);
+                let record = &mut self.product.record;
+                stood_still(record, self.drive.phase, s.longest_ns / MS);
             }
             // The run is void for that, and says so.
             Err(SlotError::Lost { .. }) => {}
