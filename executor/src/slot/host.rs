@@ -195,11 +195,12 @@ impl Slot {
             spawned_ns,
             pidfd: Arc::new(pidfd),
             by_us,
+            seen_dead_ns: Arc::default(),
         })
     }
 
     /// Starts processes as one tree, which can be dumped. Their ends are not told before a restore: ask
-    /// [`Process::is_dead`]. Level 1 only.
+    /// [`Slot::launched_exit`]. Level 1 only.
     ///
     /// # Errors
     /// [`SlotError::Refused`] when one of them cannot be started.
@@ -302,7 +303,7 @@ impl Slot {
     }
 
     /// The same, but the launcher stays their parent: the tree can grow by [`Slot::launch`] and be dumped once more. Ends are not
-    /// told: ask [`Process::is_dead`].
+    /// told: ask [`Slot::launched_exit`].
     ///
     /// # Errors
     /// As [`Slot::restore`].
@@ -398,6 +399,7 @@ impl Slot {
             spawned_ns,
             pidfd: Arc::new(pidfd),
             by_us,
+            seen_dead_ns: Arc::default(),
         })
     }
 

@@ -29,7 +29,7 @@ use super::first_packet::HealWatch;
 use super::namespaces::{self, StepError};
 use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
-use super::tree::{Ended, Trees, children_of};
+use super::tree::{self, Ended, Trees, children_of};
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
 use super::{Cut, Exit, Level, SpawnSpec, now_ns, orphans, pidfd, probe, still, traffic};
 
@@ -328,8 +328,7 @@ impl Init {
                 self.reply(id, result.map(|()| Reply::Aborted))
             }
             Request::Owed { launcher } => {
-                let owed = still::still_since(launcher)
-                    .and_then(|_| orphans::owed().map_err(|e| format!("sock_diag: {e}")));
+                let owed = still::still_since(launcher).and_then(|_| tree::owed(launcher));
                 self.reply(id, owed.map(Reply::Owed))
             }
             Request::CountTraffic(addrs) => {

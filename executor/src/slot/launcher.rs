@@ -1,9 +1,9 @@
 //! The slot launcher: `warren __slot-launcher`, parent of all processes of a tree that is to be dumped.
 //!
 //! Called by `main` of the binary; started by slot init. It sleeps until a signal says that orders lie in its file, starts what they
-//! name, and reaps what ended: CRIU needs one root of what it dumps, with no descriptor from outside the slot, so nothing
-//! connects it to init, and after a restore it takes orders as before. Where nobody needs it any more init kills it and its
-//! children pass to init (decision 0005), so they carry no PDEATHSIG: the pid namespace ends them.
+//! name, reaps what ended and writes down how (`reaped.rs`): CRIU needs one root of what it dumps, with no descriptor from outside the
+//! slot, so nothing connects it to init, and after a restore it takes orders as before. Where nobody needs it any more init kills it
+//! and its children pass to init (decision 0005), so they carry no PDEATHSIG: the pid namespace ends them.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -15,8 +15,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{getppid, setsid};
 
 use super::init::{command_of, not_started};
-use super::now_ns;
-use super::tree::{Answer, ORDERS_CAME, Orders, answer_file, orders_file};
+use super::tree::{Answer, Ended, ORDERS_CAME, Orders, answer_file, orders_file};
+use super::{now_ns, reaped};
 
 /// The whole life of the launcher. Returns only when it was called wrongly.
 pub fn slot_launcher_main() -> i32 {
@@ -84,9 +84,15 @@ fn start(spec: &super::SpawnSpec) -> Result<(i32, u64), String> {
 
 /// A zombie would be dumped and restored as one.
 fn reap() {
-    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-        if status == WaitStatus::StillAlive {
-            return;
-        }
+    loop {
+        let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, status)) => (pid, Ended::Exit(status)),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Ended::Signal(signal as i32)),
+            Ok(WaitStatus::StillAlive) => return,
+            Ok(_) | Err(Errno::EINTR) => continue,
+            Err(_) => return, // no children
+        };
+        // Where there is no room for it nobody learns how this one ended. That it did is seen without us, and the others live on.
+        let _ = reaped::note(pid.as_raw(), ended);
     }
 }

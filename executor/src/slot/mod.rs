@@ -41,6 +41,8 @@ mod orphans;
 mod pidfd;
 mod probe;
 mod process;
+mod reaped;
+mod sockets;
 mod spawner;
 mod stall;
 mod started;

@@ -2,11 +2,12 @@
 //!
 //! What a process that was killed had not yet said stays in the kernel, which says it again and again, and then closes the connection in
 //! order. From a machine that lost power nothing comes any more, so what is left of one is aborted before its cut ends. And no dump has such a
-//! socket in it, so no run is dumped while one still owes something to somebody.
+//! socket in it, so no run is dumped while one still owes something to somebody, and of a restored connection the other end may be missing.
 //!
-//! [`abort`], [`owed`] and [`trial`] are slot init's: over netlink (sock_diag) the kernel shows the sockets of the network of who asks. The run asks
+//! [`abort`], [`owed`], [`forsaken`] and [`trial`] are slot init's: over netlink (sock_diag) the kernel shows the sockets of the network of who asks. The run asks
 //! through [`Slot`]. IPv4 only: no JVM of a slot is started with anything else. All of our encoding of inet_diag lies in this file.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -96,14 +97,24 @@ impl Tcp {
     }
 }
 
+/// They are the two ends of one connection.
+fn one_connection(a: &Tcp, b: &Tcp) -> bool {
+    b.here() == a.there() && b.there() == a.here()
+}
+
 /// Those that owe something to an end that is there for somebody. Where there is none, the kernel answers what comes, and nobody is told.
 fn owing(all: &[Tcp]) -> Vec<Tcp> {
-    let told = |s: &Tcp, o: &Tcp| o.here() == s.there() && o.there() == s.here();
     let owing = all.iter().filter(|s| s.owes());
     owing
-        .filter(|s| all.iter().any(|o| told(s, o) && o.is_somebodys()))
+        .filter(|s| all.iter().any(|o| one_connection(s, o) && o.is_somebodys()))
         .copied()
         .collect()
+}
+
+/// Those whose other end has said its last word and is not there any more.
+fn without_an_end(all: &[Tcp]) -> impl Iterator<Item = &Tcp> {
+    let told = all.iter().filter(|s| s.inode != 0 && s.state == CLOSE_WAIT);
+    told.filter(|s| !all.iter().any(|o| one_connection(s, o)))
 }
 
 /// A netlink socket that asks for the sockets of the network it was opened in.
@@ -228,6 +239,12 @@ pub(super) fn owed() -> io::Result<Vec<String>> {
     }
 }
 
+/// The inodes of sockets that processes have and that were told the last word of another end which is gone.
+pub(super) fn forsaken() -> io::Result<HashSet<u32>> {
+    let all = Diag::open()?.connections()?;
+    Ok(without_an_end(&all).map(|s| s.inode).collect())
+}
+
 fn named(s: &Tcp) -> String {
     let state = match s.state {
         FIN_WAIT1 => "FIN_WAIT1",
@@ -297,8 +314,8 @@ impl Slot {
         }
     }
 
-    /// What only the kernel still has to say to somebody, once all that the launcher started stands still ([`super::Process::stop`]): no dump has
-    /// it. For people; nothing where nothing would be lost.
+    /// What only the kernel still has to say to somebody, a process that was not told of an error among them, once all that the launcher started
+    /// stands still ([`super::Process::stop`]): no dump has it. For people; nothing where nothing would be lost.
     ///
     /// # Errors
     /// When one of them does not stop, and where the kernel does not tell.
@@ -373,6 +390,17 @@ mod tests {
             all.extend(other.map(|(state, inode)| tcp(state, inode, b, a)));
             let owing = owing(&all);
             assert_eq!(!owing.is_empty(), want, "{state} {inode} {other:?}");
+        }
+        for (state, inode, other, want) in [
+            (CLOSE_WAIT, 7, None, true),
+            (CLOSE_WAIT, 7, Some(FIN_WAIT2), false),
+            (CLOSE_WAIT, 0, None, false), // nobody's
+            (ESTABLISHED, 7, None, false),
+        ] {
+            let mut all = vec![tcp(ESTABLISHED, 9, b, at(11, 3)), tcp(state, inode, a, b)];
+            all.extend(other.map(|state| tcp(state, 0, b, a)));
+            let found: Vec<_> = without_an_end(&all).collect();
+            assert_eq!(!found.is_empty(), want, "{state} {inode} {other:?}");
         }
         let text = named(&tcp(FIN_WAIT1, 0, a, b));
         assert_eq!(text, "127.0.0.11:1 to 127.0.0.12:2 (FIN_WAIT1)");

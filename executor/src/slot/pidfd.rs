@@ -1,7 +1,7 @@
-//! pidfds: names of processes that are never given to another one. The two calls that `nix` has no wrapper for, and what is
+//! pidfds: names of processes that are never given to another one. The three calls that `nix` has no wrapper for, and what is
 //! asked by such a descriptor.
 //!
-//! Called by `init.rs` and `host.rs` (open), by `process.rs` (kill, wait) and by `started.rs` (all three).
+//! Called by `init.rs` and `host.rs` (open), by `process.rs` (kill, wait), by `started.rs` (all three) and by `sockets.rs` (take).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -44,6 +44,19 @@ pub(super) fn send(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
         Err(io::Error::last_os_error())
     } else {
         Ok(())
+    }
+}
+
+/// A descriptor of the process as one of ours, for the same open file (Linux 5.6 or later).
+pub(super) fn take(pidfd: BorrowedFd<'_>, fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: a system call with integer arguments; the descriptor it returns (close-on-exec) is ours alone.
+    unsafe {
+        let ours = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0);
+        if ours < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(OwnedFd::from_raw_fd(ours as i32))
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! [`Process`]: one process of a slot, killed and watched by pidfd, past slot init.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::pidfd;
@@ -18,6 +18,8 @@ pub struct Process {
     pub spawned_ns: u64,
     pub(super) pidfd: Arc<OwnedFd>,
     pub(super) by_us: Arc<AtomicBool>,
+    /// When [`super::Slot::launched_exit`] first saw it dead, ns.
+    pub(super) seen_dead_ns: Arc<OnceLock<u64>>,
 }
 
 /// A process at the moment of a dump: by this it is known again after a restore.

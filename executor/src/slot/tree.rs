@@ -21,7 +21,7 @@ use super::SpawnSpec;
 use super::launcher::awaited_signals;
 use super::namespaces::{NEW_TIME, ROOT};
 use super::wire::Reply;
-use super::{now_ns, still};
+use super::{now_ns, orphans, sockets, still};
 
 /// Pids of a tree begin above this: a restore takes the same ones again, and slot init's own helpers must not have them.
 const FIRST_PID: u32 = 1000;
@@ -46,6 +46,11 @@ pub(super) fn orders_file() -> PathBuf {
 
 pub(super) fn answer_file() -> PathBuf {
     Path::new(ROOT).join(WORK).join("answer")
+}
+
+/// Where the launcher says what it has reaped; also for who sees ROOT elsewhere.
+pub(super) fn reaped_file(root: &Path) -> PathBuf {
+    root.join(WORK).join("reaped")
 }
 
 /// What slot init waits for before it answers.
@@ -286,6 +291,9 @@ impl Trees {
                     Ok(offset) => offset,
                     Err(why) => return Some((id, Err(why))),
                 };
+                if let Err(why) = open_windows(launcher) {
+                    return Some((id, Err(why)));
+                }
                 if keep {
                     self.launcher = Some(launcher);
                     return Some((id, Ok(Reply::Restored { clock_offset })));
@@ -306,6 +314,24 @@ impl Trees {
             Wait::LauncherGone { clock_offset } => Some((id, Ok(Reply::Restored { clock_offset }))),
         }
     }
+}
+
+/// What no dump of the tree has, for people: what only the kernel has still to say, and what a process was not told yet.
+pub(super) fn owed(launcher: i32) -> Result<Vec<String>, String> {
+    let mut all = orphans::owed().map_err(|e| format!("sock_diag: {e}"))?;
+    let failed = sockets::failed(&children_of(Pid::from_raw(launcher)));
+    all.extend(failed.map_err(|e| format!("looking at the sockets of the tree: {e}"))?);
+    Ok(all)
+}
+
+/// Of sockets that were restored without their other ends.
+fn open_windows(launcher: i32) -> Result<(), String> {
+    let forsaken = orphans::forsaken().map_err(|e| format!("sock_diag: {e}"))?;
+    if forsaken.is_empty() {
+        return Ok(());
+    }
+    sockets::open_windows(&children_of(Pid::from_raw(launcher)), &forsaken)
+        .map_err(|e| format!("letting sockets send whose other ends are gone: {e}"))
 }
 
 /// The tree goes on from when it stood still, else from the dump's end.

@@ -128,7 +128,7 @@ pub struct Exit {
     pub status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// When slot init reaped it, CLOCK_MONOTONIC ns.
+    /// When its parent, slot init or a launcher, reaped it, CLOCK_MONOTONIC ns.
     pub t_ns: u64,
     /// True if [`super::Process::kill`] was called before it ended: never a self-exit, never a finding.
     pub by_us: bool,

@@ -63,7 +63,25 @@ pub fn run() {
         }
         "bye" => serve(arg, drop),
         "rest" => {
-            let _stream = TcpStream::connect(arg).unwrap();
+            // Closed at the other end; how often it can write once it may.
+            let mut stream = TcpStream::connect(arg).unwrap();
+            while !Path::new("write").exists() {
+                std::thread::sleep(20 * MS);
+            }
+            let mut written = 0;
+            while stream.write_all(b"more").is_ok() {
+                written += 1;
+                std::thread::sleep(20 * MS);
+            }
+            println!("\nwritten {written}");
+        }
+        "reset" => {
+            let mut stream = TcpStream::connect(arg).unwrap();
+            stream.write_all(b"unread").unwrap();
+            while !Path::new("read").exists() {
+                std::thread::sleep(20 * MS);
+            }
+            println!("\nread {:?}", stream.read(&mut [0; 8]));
             std::thread::sleep(Duration::from_secs(600));
         }
         "chatter" => serve(arg, |mut stream| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use warren_executor::setup::{cache, criu};
-use warren_executor::slot::{AtDump, Process};
+use warren_executor::slot::{AtDump, Exit, Process};
 
 /// CRIU, or `None` (said) where there is none to be had.
 fn criu() -> Option<Vec<String>> {
@@ -25,6 +25,16 @@ fn numbers(slot: &Slot) -> Vec<u64> {
         .lines()
         .filter_map(|l| l.strip_prefix("back ")?.parse().ok())
         .collect()
+}
+
+/// How a process below a launcher ended.
+fn ended(slot: &Slot, process: &Process) -> Exit {
+    let mut exit = None;
+    wait_for("its end is told", || {
+        exit = slot.launched_exit(process);
+        exit.is_some()
+    });
+    exit.unwrap()
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -123,7 +133,7 @@ fn a_restored_tree_goes_on_where_it_was() {
         }
     }
 
-    // A tree that was restored to be dumped once more: it grows, loses one, is stopped, and goes on from the second dump.
+    // A tree that was restored to be dumped once more: it grows, loses some, is stopped, and goes on from the second dump.
     let host = warren_executor::slot::now_ns();
     config.clock_offset = Some(dumped_ns as i64 - host as i64);
     let slot = Slot::open(&config).unwrap();
@@ -137,12 +147,52 @@ fn a_restored_tree_goes_on_where_it_was() {
     let more = [
         spec(&slot, "late", &["/bin/sleep", "600"]),
         spec(&slot, "gone", &["/bin/sleep", "600"]),
+        // Not before we have hold of it.
+        spec(
+            &slot,
+            "quit",
+            &[
+                "/bin/sh",
+                "-c",
+                "until [ -e may-quit ]; do sleep 0.02; done; exit 3",
+            ],
+        ),
+        spec(&slot, "mute", &["/bin/sleep", "600"]),
     ];
     let mut grown = slot.launch(&more).unwrap();
     assert_eq!(grown.launcher, first.launcher, "the same tree");
-    let gone = grown.processes.pop().unwrap();
+    let ends = grown.processes.split_off(1);
+    let [gone, quit, mute] = &ends[..] else {
+        panic!("{ends:?}")
+    };
+    assert_eq!(slot.launched_exit(gone), None, "it lives");
     assert!(gone.kill());
-    wait_for("it is killed", || gone.is_dead());
+    fs::write(slot.root().join("may-quit"), "").unwrap();
+    assert!(quit.wait_dead(PATIENCE));
+    quit.kill(); // too late: it has ended by itself
+    for (process, want) in [
+        (gone, (None, Some(9), true)),
+        (quit, (Some(3), None, false)),
+    ] {
+        let exit = ended(&slot, process);
+        let name = &process.name;
+        assert_eq!((&exit.name, exit.pid), (name, process.pid_inside));
+        assert_eq!((exit.status, exit.signal, exit.by_us), want, "{name}");
+        let lived = process.spawned_ns..=slot.now_ns();
+        assert!(lived.contains(&exit.t_ns), "{name}: the slot's clock");
+        assert_eq!(slot.launched_exit(process), Some(exit), "told again");
+    }
+    // Where the launcher cannot write it goes on all the same, and the end is told without it, a little later.
+    let file = slot.root().join(".criu/reaped");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(mute.kill() && mute.wait_dead(PATIENCE));
+    assert_eq!(slot.launched_exit(mute), None, "not yet");
+    let exit = ended(&slot, mute);
+    assert_eq!(
+        (exit.status, exit.signal, exit.by_us),
+        (None, Some(9), true)
+    );
     assert!(slot.exits().is_empty(), "the launcher reaps");
     processes.extend(grown.processes);
     assert!(processes.iter().all(Process::stop));
@@ -281,8 +331,43 @@ fn what_is_underway_at_a_dump_comes_after_the_restore() {
             let said = output(&slot, dial);
             assert!(said.contains("dial: Ok"), "round {round}: {said}");
         }
+        // Whose other end is gone: it meets that at its first word, however CRIU has told it of the end.
+        fs::write(slot.root().join("write"), "").unwrap();
+        wait_for("it writes", || output(&slot, "rest").contains("written"));
+        let said = output(&slot, "rest");
+        assert!(said.contains("written 1\n"), "round {round}: {said}");
         slot.close().unwrap();
     }
+}
+
+#[test]
+fn a_connection_that_failed_is_owed_until_its_process_was_told() {
+    let Some(slot) = open(Level::Root) else {
+        return;
+    };
+    let what = [
+        helper_spec(&slot, "bye", "bye 127.0.0.11:4000"),
+        helper_spec(&slot, "reset", "reset 127.0.0.11:4000"),
+    ];
+    let tree = slot.launch(&what[..1]).unwrap();
+    wait_for("it listens", || sockets(&slot, 4000, 10) == 1);
+    let mut all = tree.processes;
+    all.extend(slot.launch(&what[1..]).unwrap().processes);
+    let owed = || {
+        assert!(all.iter().all(Process::stop));
+        let owed = slot.owed(tree.launcher).unwrap();
+        assert!(all.iter().all(Process::go_on));
+        owed
+    };
+    wait_for("it fails", || {
+        owed()
+            .iter()
+            .any(|o| o.starts_with("127.0.0.1:") && o.ends_with(" (an error)"))
+    });
+    fs::write(slot.root().join("read"), "").unwrap();
+    wait_for("it is told", || output(&slot, "reset").contains("read Err"));
+    assert_eq!(owed(), Vec::<String>::new());
+    slot.close().unwrap();
 }
 
 /// (number, time) that the helper `clock` said last in this file of the slot.

@@ -249,7 +249,8 @@ impl<'a> Cluster<'a> {
         self.processes().map(AtDump::from).collect()
     }
 
-    /// Ends since the last call. Below a launcher slot init is nobody's parent and tells none: there a process is looked at.
+    /// Ends since the last call. Below a launcher slot init is nobody's parent and tells none: there each node whose end is still to be
+    /// told is looked at, and one that the launcher has not said yet is told by a later call.
     pub fn exits(&self) -> Vec<Exit> {
         let mut all = self.slot.exits();
         // A parked JVM has the number of the one before it: that one's end is not its own.
@@ -260,19 +261,8 @@ impl<'a> Cluster<'a> {
         });
         let unseen = |n: &&Node| n.incarnations.last().is_some_and(|i| i.ended_ns.is_none());
         if self.launcher.is_some() {
-            for p in self.nodes.iter().filter(unseen).flat_map(|n| &n.process) {
-                if p.is_dead() {
-                    let by_us = p.killed_by_us();
-                    all.push(Exit {
-                        name: p.name.clone(),
-                        pid: p.pid_inside,
-                        status: None,
-                        signal: by_us.then_some(libc::SIGKILL),
-                        t_ns: self.slot.now_ns(),
-                        by_us,
-                    });
-                }
-            }
+            let untold = self.nodes.iter().filter(unseen).flat_map(|n| &n.process);
+            all.extend(untold.filter_map(|p| self.slot.launched_exit(p)));
         }
         all
     }
@@ -286,10 +276,15 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    /// A process that was launched has ended: the cluster is not what it should be.
+    /// A process that was launched has ended: the cluster is not what it should be. The end of a node is told a moment later.
     pub fn launched_died(&self) -> bool {
-        let all = self.nodes.iter().filter_map(|n| n.process.as_ref());
-        self.launcher.is_some() && all.chain(&self.workload).any(Process::is_dead)
+        let mut nodes = self.nodes.iter().filter_map(|n| n.process.as_ref());
+        self.workload_died() || self.launcher.is_some() && nodes.any(Process::is_dead)
+    }
+
+    /// The workload was launched and has ended. Nobody tells it.
+    pub fn workload_died(&self) -> bool {
+        self.launcher.is_some() && self.workload.as_ref().is_some_and(Process::is_dead)
     }
 
     /// SIGKILL; the time just before it was sent.

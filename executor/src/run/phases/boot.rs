@@ -97,12 +97,12 @@ impl Flow<'_, '_, '_> {
             }
         }
         let whole = sequence.faults.is_empty();
-        // It has started, or never will.
+        // It has started, or never will. An end of a node counts once it is told: how it ended is to be said.
         let settled = |d: &Drive<'_, '_>| {
             d.has_started()
                 || d.workload_gone.is_some()
                 || cannot_serve(d, whole)
-                || d.cluster.launched_died()
+                || d.cluster.workload_died()
         };
         if !late.is_empty() {
             self.drive.until(until, settled)?;

@@ -65,7 +65,7 @@ pub(super) fn make(
         }
         Flow::new(drive, &mut product).ask_roles()?;
         let cluster = &*drive.cluster;
-        // Nobody is told of ends before a restore, and a zombie would be restored as one.
+        // The end of a node is told a moment later, and a zombie would be restored as one.
         if cluster.launched_died() {
             return Err(RunError::io(
                 "making a snapshot",

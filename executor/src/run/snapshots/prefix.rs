@@ -463,7 +463,7 @@ fn lost(owed: &[String]) -> Result<(), String> {
         more => format!(" and {more} more"),
     };
     Err(format!(
-        "a dump would lose what a closed connection has still to say: {first}{more}"
+        "a dump would lose what connections have still to say: {first}{more}"
     ))
 }
 

@@ -1,0 +1,220 @@
+//! Sockets of the processes of a tree, by descriptors of our own: what sock_diag does not tell of them, and what CRIU leaves undone.
+//!
+//! Called by slot init only: before a dump, of a tree that stands still ([`failed`]), and after a restore ([`open_windows`]). It reads no
+//! data and ends no connection; which sockets have lost their other end is `orphans.rs`'s to say.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::sockopt::{GetStruct, ReuseAddr, SetStruct};
+use nix::sys::socket::{SockaddrIn, getsockname, getsockopt, setsockopt};
+use nix::unistd::Pid;
+
+use super::pidfd;
+
+/// A socket whose state can be written.
+#[derive(Clone, Copy)]
+struct Repair;
+/// `tcp_repair_window` of linux/tcp.h, five numbers: at [`SENDS`] how many bytes the other end takes now, at [`SENT`] the most that it ever took.
+#[derive(Clone, Copy)]
+struct Windows;
+
+const SENDS: usize = 1;
+const SENT: usize = 2;
+
+// The calls themselves are unsafe inside nix, which gives each the address and the size of its value.
+nix::setsockopt_impl!(
+    Repair,
+    libc::IPPROTO_TCP,
+    libc::TCP_REPAIR,
+    i32,
+    SetStruct<i32>
+);
+nix::getsockopt_impl!(
+    Windows,
+    libc::IPPROTO_TCP,
+    libc::TCP_REPAIR_WINDOW,
+    [u32; 5],
+    GetStruct<[u32; 5]>
+);
+nix::setsockopt_impl!(
+    Windows,
+    libc::IPPROTO_TCP,
+    libc::TCP_REPAIR_WINDOW,
+    [u32; 5],
+    SetStruct<[u32; 5]>
+);
+
+/// The sockets of a process that are wanted. One that it opens or closes meanwhile may be missed.
+fn of(pid: Pid, wanted: impl Fn(u32) -> bool) -> io::Result<Vec<OwnedFd>> {
+    let process = pidfd::open(pid.as_raw())?;
+    let mut all = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+        let number = entry.file_name().to_string_lossy().parse::<i32>();
+        // What cannot be read was closed meanwhile.
+        let what = fs::read_link(entry.path()).unwrap_or_default();
+        let (Ok(number), Some(inode)) = (number, inode_of(&what.to_string_lossy())) else {
+            continue;
+        };
+        if !wanted(inode) {
+            continue;
+        }
+        match pidfd::take(process.as_fd(), number) {
+            Ok(fd) => all.push(fd),
+            Err(e) if e.raw_os_error() == Some(libc::EBADF) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(all)
+}
+
+/// Of `socket:[4711]`.
+fn inode_of(link: &str) -> Option<u32> {
+    let number = link.strip_prefix("socket:[")?.strip_suffix(']')?;
+    number.parse().ok()
+}
+
+/// Connections that failed, by a reset as a rule, and whose processes were not told yet, for people. A dump has no such error in it: whoever
+/// reads from one that was restored meets an end in order.
+///
+/// # Errors
+/// When a socket cannot be looked at.
+pub(super) fn failed(processes: &[Pid]) -> io::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for pid in processes {
+        for socket in of(*pid, |_| true)? {
+            // Asked for nothing, the kernel tells of errors, and does not forget them.
+            let mut asked = [PollFd::new(socket.as_fd(), PollFlags::empty())];
+            poll(&mut asked, PollTimeout::ZERO)?;
+            if (asked[0].revents()).is_some_and(|r| r.contains(PollFlags::POLLERR)) {
+                let here = getsockname::<SockaddrIn>(socket.as_raw_fd());
+                let here = here.map_or_else(|_| "a socket".into(), |addr| addr.to_string());
+                all.push(format!("{here} (an error)"));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Lets these sockets send again, whose other ends are gone. CRIU tells a restored socket that its other end had closed by a packet which may
+/// say, too, that it takes no more bytes: what is then written waits a second for a probe, instead of meeting at once that nobody is there.
+///
+/// # Errors
+/// When one of them cannot be changed.
+pub(super) fn open_windows(processes: &[Pid], inodes: &HashSet<u32>) -> io::Result<()> {
+    for pid in processes {
+        for socket in of(*pid, |inode| inodes.contains(&inode))? {
+            open_window(&socket)?;
+        }
+    }
+    Ok(())
+}
+
+fn open_window(socket: &impl AsFd) -> io::Result<()> {
+    /// On leaving, what was written is said, and nothing else: no probe.
+    const NO_PROBE: i32 = -1;
+    let reuse = getsockopt(socket, ReuseAddr)?;
+    setsockopt(socket, Repair, &1)?;
+    let opened = getsockopt(socket, Windows).and_then(|mut windows| {
+        windows[SENDS] = windows[SENDS].max(windows[SENT]);
+        setsockopt(socket, Windows, &windows)
+    });
+    setsockopt(socket, Repair, &NO_PROBE)?;
+    // Which the two above have changed.
+    setsockopt(socket, ReuseAddr, &reuse)?;
+    Ok(opened?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::namespaces::tests::in_own_network;
+    use super::*;
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    /// Of no other test of this process.
+    const ADDR: &str = "127.35.7.11";
+
+    /// The first is at that address.
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((ADDR, 0)).unwrap();
+        let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, other)
+    }
+
+    #[test]
+    fn sockets_are_known_by_their_links() {
+        for (link, want) in [
+            ("socket:[4711]", Some(4711)),
+            ("pipe:[4711]", None),
+            ("socket:[]", None),
+            ("/tmp/socket:[1", None),
+            ("", None),
+        ] {
+            assert_eq!(inode_of(link), want, "{link}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_seen_until_its_process_was_told() {
+        in_own_network(|| {
+            let seen = || {
+                let mut all = failed(&[Pid::this()]).unwrap();
+                all.retain(|s| s.starts_with(ADDR));
+                all
+            };
+            let ((mut reset, other), (mut ended, gone)) = (pair(), pair());
+            assert_eq!(seen(), Vec::<String>::new());
+            drop(gone);
+            // The kernel resets what is closed with something unread.
+            reset.write_all(b"unread").unwrap();
+            drop(other);
+            let at = |s: &TcpStream| format!("{} (an error)", s.local_addr().unwrap());
+            let want = [at(&reset)];
+            assert_eq!(seen(), want, "an end in order is none");
+            assert_eq!(seen(), want, "it is looked at, not taken");
+            assert_eq!(ended.read(&mut [0; 8]).unwrap(), 0);
+            let told = reset.read(&mut [0; 8]).unwrap_err();
+            assert_eq!(told.kind(), ErrorKind::ConnectionReset);
+            assert_eq!(seen(), Vec::<String>::new());
+        });
+    }
+
+    fn windows(socket: &TcpStream, set: impl FnOnce(&mut [u32; 5])) -> nix::Result<[u32; 5]> {
+        setsockopt(socket, Repair, &1)?;
+        let mut windows = getsockopt(socket, Windows)?;
+        set(&mut windows);
+        setsockopt(socket, Windows, &windows)?;
+        setsockopt(socket, Repair, &-1)?;
+        Ok(windows)
+    }
+
+    #[test]
+    fn who_was_told_that_nothing_is_taken_sends_again() {
+        in_own_network(|| {
+            let (mut one, mut other) = pair();
+            let shut = windows(&one, |w| w[SENDS] = 0);
+            let Ok(shut) = shut else {
+                eprintln!("SKIPPED: sockets cannot be repaired here: {shut:?}");
+                return;
+            };
+            assert!(shut[SENDS] == 0 && shut[SENT] > 0);
+            setsockopt(&one, ReuseAddr, &true).unwrap();
+            let link = format!("/proc/self/fd/{}", one.as_raw_fd());
+            let link = fs::read_link(link).unwrap();
+            let inode = inode_of(&link.to_string_lossy()).unwrap();
+            open_windows(&[Pid::this()], &HashSet::from([inode])).unwrap();
+            assert!(getsockopt(&one, ReuseAddr).unwrap(), "as it was");
+            let open = windows(&one, |_| ()).unwrap();
+            assert_eq!((open[SENDS], open[SENT]), (shut[SENT], shut[SENT]));
+            one.write_all(b"hello").unwrap();
+            drop(one);
+            let mut said = String::new();
+            other.read_to_string(&mut said).unwrap();
+            assert_eq!(said, "hello");
+        });
+    }
+}
