@@ -307,6 +307,14 @@ impl RunProduct {
         self.record.not_injected.is_none()
     }
 
+    /// How long the run took, ms, as if all of it had happened in it and nothing else: runs are compared without what was spared for speed, and
+    /// without the durability restart, which some have and others not.
+    #[must_use]
+    pub fn whole_ms(&self) -> u64 {
+        let spared = self.from_prefix.map_or(0, |p| p.spared_ms);
+        (self.record.times.total + spared).saturating_sub(self.durable_ms)
+    }
+
     /// What the workload noted for a reader of the run, which is no failure.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.observations.iter().filter_map(|o| match o {

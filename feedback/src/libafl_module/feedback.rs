@@ -19,7 +19,7 @@ use libafl_bolts::{
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use warren_model::{FaultKind, FaultSequence, Judgement, RunProduct, RunRecord, Verdict};
+use warren_model::{FaultKind, FaultSequence, Judgement, RunRecord, Verdict};
 
 impl_serdeany!(KnownSlots);
 impl_serdeany!(KnownStates);
@@ -143,13 +143,6 @@ pub(super) fn teaches(f: &Facts) -> bool {
     !(f.void || f.timed_out || f.fails_promising)
 }
 
-/// How long the run took, as if all of it had happened in it and nothing else: the score must not take what was spared for speed, nor the
-/// durability restart, which some runs have and others not.
-fn whole_ms(product: &RunProduct) -> u64 {
-    let spared = product.from_prefix.map_or(0, |p| p.spared_ms);
-    (product.record.times.total + spared).saturating_sub(product.durable_ms)
-}
-
 /// Whether the last fault is one that a run is kept for.
 fn last_keeps(record: &RunRecord) -> bool {
     let last = record.injected.last().map(|i| i.matched.fault.kind());
@@ -261,7 +254,7 @@ where
             new_states: self.new_states,
             for_its_last_fault: self.new_found() == 0 && last_keeps(record),
             test_ms: record.times.test,
-            total_ms: whole_ms(run.product()),
+            total_ms: run.product().whole_ms(),
             matched: matched_id(record),
             verdict: run.judgement().verdict,
         });

@@ -1,7 +1,8 @@
 //! `runs/<id>.run`: a kept run with its trace, from which its children are rebuilt. Written before its queue entry.
 //!
-//! Bytes: magic `WARNRUN` and the version digit, then zstd over postcard of [`StoredRun`]. Version 3, whose records had at most one reason why
-//! the cluster was not stable, and version 2, which did not say what a run showed, are read as well; a reader refuses every other one.
+//! Bytes: magic `WARNRUN` and the version digit, then zstd over postcard of [`StoredRun`]. Older versions are read as well: 4, which did not say what
+//! a run had cost as a whole, 3, whose records had at most one reason why the cluster was not stable, and 2, which did not say what a run showed. A
+//! reader refuses every other one.
 
 use crate::campaign::FuzzError;
 use crate::search::Bounds;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use warren_model::{FaultSequence, RunRecord, Trace};
 
 /// Version of the layout.
-pub const RUN_FILE_VERSION: u8 = 4;
+pub const RUN_FILE_VERSION: u8 = 5;
 const MAGIC: &[u8; 7] = b"WARNRUN";
 /// Traces compress ten times and more even at the fastest level.
 const LEVEL: i32 = 3;
@@ -28,6 +29,8 @@ pub struct StoredRun {
     pub bounds: Bounds,
     /// Not known of runs kept under version 2.
     pub shown: Option<Shown>,
+    /// [`warren_model::RunProduct::whole_ms`]; of runs kept under a version before 5 what they took themselves.
+    pub whole_ms: u64,
 }
 
 /// What a run showed, rising: the slots it set in the coverage map and in the second one. `warren cmin` chooses by them.
@@ -75,6 +78,31 @@ mod gaps {
     }
 }
 
+/// As version 4 had it, and version 3, whose bytes are the same as `RunRecord` reads them.
+#[derive(Deserialize)]
+struct Version4 {
+    id: u64,
+    parent: Option<u64>,
+    record: RunRecord,
+    trace: Trace,
+    bounds: Bounds,
+    shown: Option<Shown>,
+}
+
+impl From<Version4> for StoredRun {
+    fn from(run: Version4) -> Self {
+        StoredRun {
+            id: run.id,
+            parent: run.parent,
+            whole_ms: run.record.times.total,
+            record: run.record,
+            trace: run.trace,
+            bounds: run.bounds,
+            shown: run.shown,
+        }
+    }
+}
+
 /// As version 2 had it.
 #[derive(Deserialize)]
 struct Version2 {
@@ -83,6 +111,20 @@ struct Version2 {
     record: RunRecord,
     trace: Trace,
     bounds: Bounds,
+}
+
+impl From<Version2> for StoredRun {
+    fn from(run: Version2) -> Self {
+        Version4 {
+            id: run.id,
+            parent: run.parent,
+            record: run.record,
+            trace: run.trace,
+            bounds: run.bounds,
+            shown: None,
+        }
+        .into()
+    }
 }
 
 impl StoredRun {
@@ -146,15 +188,8 @@ impl StoredRun {
         }
         let plain = zstd::decode_all(packed).map_err(|e| format(format!("is damaged: {e}")))?;
         let run = match version {
-            2 => postcard::from_bytes::<Version2>(&plain).map(|run| StoredRun {
-                id: run.id,
-                parent: run.parent,
-                record: run.record,
-                trace: run.trace,
-                bounds: run.bounds,
-                shown: None,
-            }),
-            // Version 3 has the same bytes, as `RunRecord` reads them.
+            2 => postcard::from_bytes::<Version2>(&plain).map(StoredRun::from),
+            3 | 4 => postcard::from_bytes::<Version4>(&plain).map(StoredRun::from),
             _ => postcard::from_bytes(&plain),
         };
         run.map_err(|e| format(format!("is damaged: {e}")))
@@ -240,6 +275,7 @@ mod tests {
             trace: product.trace,
             bounds: Bounds::CALM,
             shown: Some(Shown::new(&product.coverage, &[5, 300, 70_000])),
+            whole_ms: 4711,
         };
         run.write(&folder).unwrap();
     }
@@ -255,10 +291,14 @@ mod tests {
             ("run-v3", 3, [].as_slice()),
             ("run-v3", 4, one),
             ("run-v4", 3, both),
+            ("run-v5", 3, both),
         ] {
             let run = StoredRun::read(&samples().join(folder), id).unwrap();
             let read: Vec<_> = run.record.not_stable.iter().map(|n| &n.text).collect();
             assert_eq!(read, not_stable, "{folder} {id}");
+            let took = run.record.times.total;
+            let want = if folder == "run-v5" { 4711 } else { took };
+            assert_eq!(run.whole_ms, want, "{folder} {id}");
             let shown = run.shown.unwrap();
             assert!(shown.slots.len() > 5 && shown.slots.is_sorted());
             assert_eq!(shown.states, [5, 300, 70_000]);
@@ -276,6 +316,7 @@ mod tests {
             trace: product.trace,
             bounds: Bounds::CALM,
             shown: Some(Shown::new(&[0, 1, 0, 1, 1], &[900, 7, 900])),
+            whole_ms: 4711,
         };
         let path = run.write(dir.path()).unwrap();
         assert_eq!(StoredRun::read(dir.path(), 12).unwrap(), run);
@@ -286,10 +327,10 @@ mod tests {
         bytes[7] = b'1';
         std::fs::write(&path, &bytes).unwrap();
         let e = StoredRun::read(dir.path(), 12).unwrap_err().to_string();
-        assert!(e.contains("version 1") && e.contains("reads 2 to 4"), "{e}");
+        assert!(e.contains("version 1") && e.contains("reads 2 to 5"), "{e}");
         std::fs::write(&path, b"hello").unwrap();
         assert!(StoredRun::read(dir.path(), 12).is_err());
-        bytes[7] = b'4';
+        bytes[7] = b'0' + RUN_FILE_VERSION;
         bytes.truncate(60);
         std::fs::write(&path, &bytes).unwrap();
         let e = StoredRun::read(dir.path(), 12).unwrap_err().to_string();

@@ -242,7 +242,7 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
             _ => kept.target = Some(sequence.target.clone()),
         }
         kept.candidates.push(Candidate {
-            cost: (sequence.faults.len(), stored.record.times.total),
+            cost: (sequence.faults.len(), stored.whole_ms),
             slots,
         });
         kept.entries.push(Entry {

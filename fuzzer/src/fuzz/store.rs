@@ -92,6 +92,7 @@ where
             trace: run.trace().clone(),
             bounds: Bounds::of(run.product()),
             shown: Some(Shown::new(map, run.states())),
+            whole_ms: run.product().whole_ms(),
         };
         stored.write(&self.folder.runs()).map_err(|e| match e {
             // Comes out again as `FuzzError::Disk`.

@@ -103,7 +103,7 @@ impl Session {
         self.redo.queue = Some((entry.to_string(), sequence.to_text()));
         let info = KeptInfo {
             slots: usize::try_from(kept.slots).unwrap_or(0),
-            total_ms: run.record.times.total,
+            total_ms: run.whole_ms,
             ..KeptInfo::default()
         };
         let shape = shape(self, executor);

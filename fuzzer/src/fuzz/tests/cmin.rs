@@ -102,7 +102,7 @@ fn a_campaign_comes_down_to_a_few_seeds_that_show_as_much() {
 
     // A run whose file is damaged is left out; what it alone would have shown is lost, and no more.
     let damaged = StoredRun::path(&runs, ids[0]);
-    std::fs::write(damaged, "WARNRUN4").unwrap();
+    std::fs::write(damaged, "WARNRUN5").unwrap();
     let without = dir.path().join("without");
     minimised(&end.folder, without.clone()).unwrap();
     let seeds = read_seeds(&without).unwrap();
