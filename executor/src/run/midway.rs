@@ -7,6 +7,7 @@
 use super::drive::{Drive, SoFar};
 use super::options::{NodeStatus, RunError};
 use crate::controller::{Action, Controller, Seen, make_plans, rename};
+use crate::run::evidence::ended;
 use crate::run::nodes::cuts::Cuts;
 use crate::run::phases::flow::{Flow, stood_still};
 use crate::slot::CutRules;
@@ -146,7 +147,8 @@ impl Flow<'_, '_, '_> {
         self.stalls();
         let d = &*self.drive;
         if let Some(exit) = d.exits.first() {
-            return Ok(Err(format!("{} ended by itself", exit.node)));
+            let how = ended::how(exit.status, exit.signal);
+            return Ok(Err(format!("{} ended by itself with {how}", exit.node)));
         }
         if let Some(why) = &d.void {
             return Ok(Err(why.to_string()));

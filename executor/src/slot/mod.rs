@@ -64,7 +64,7 @@ pub use still::CLOCK_IMAGE;
 pub use traffic::{Counted, Traffic};
 pub use trial::{Tried, try_snapshot};
 pub use types::{
-    Cut, CutRules, Exit, Healed, Level, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,
+    Cut, CutRules, Exit, Healed, Level, Owed, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,
 };
 
 /// The hidden subcommand under which the binary is slot init.

@@ -2,9 +2,9 @@
 //!
 //! What a process that was killed had not yet said stays in the kernel, which says it again and again, and then closes the connection in
 //! order. From a machine that lost power nothing comes any more, so what is left of one is aborted before its cut ends. And no dump has such a
-//! socket in it, so no run is dumped while one still owes something to somebody, and of a restored connection the other end may be missing.
+//! socket in it, so no run is dumped while one still owes something to somebody.
 //!
-//! [`abort`], [`owed`], [`forsaken`] and [`trial`] are slot init's: over netlink (sock_diag) the kernel shows the sockets of the network of who asks. The run asks
+//! [`abort`], [`owed`], [`told_the_end`] and [`trial`] are slot init's: over netlink (sock_diag) the kernel shows the sockets of the network of who asks. The run asks
 //! through [`Slot`]. IPv4 only: no JVM of a slot is started with anything else. All of our encoding of inet_diag lies in this file.
 
 use std::collections::HashSet;
@@ -19,11 +19,11 @@ use nix::sys::socket::{
     sockopt,
 };
 
-use super::SlotError;
 use super::host::Slot;
 use super::netlink::{Messages, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR};
 use super::started::{PATIENCE, unexpected};
 use super::wire::{Reply, Request};
+use super::{Owed, SlotError};
 
 // linux/sock_diag.h: the two requests, and what answers of the first are called
 const BY_FAMILY: u16 = 20;
@@ -97,24 +97,14 @@ impl Tcp {
     }
 }
 
-/// They are the two ends of one connection.
-fn one_connection(a: &Tcp, b: &Tcp) -> bool {
-    b.here() == a.there() && b.there() == a.here()
-}
-
 /// Those that owe something to an end that is there for somebody. Where there is none, the kernel answers what comes, and nobody is told.
 fn owing(all: &[Tcp]) -> Vec<Tcp> {
+    let told = |s: &Tcp, o: &Tcp| o.here() == s.there() && o.there() == s.here();
     let owing = all.iter().filter(|s| s.owes());
     owing
-        .filter(|s| all.iter().any(|o| one_connection(s, o) && o.is_somebodys()))
+        .filter(|s| all.iter().any(|o| told(s, o) && o.is_somebodys()))
         .copied()
         .collect()
-}
-
-/// Those whose other end has said its last word and is not there any more.
-fn without_an_end(all: &[Tcp]) -> impl Iterator<Item = &Tcp> {
-    let told = all.iter().filter(|s| s.inode != 0 && s.state == CLOSE_WAIT);
-    told.filter(|s| !all.iter().any(|o| one_connection(s, o)))
 }
 
 /// A netlink socket that asks for the sockets of the network it was opened in.
@@ -239,10 +229,11 @@ pub(super) fn owed() -> io::Result<Vec<String>> {
     }
 }
 
-/// The inodes of sockets that processes have and that were told the last word of another end which is gone.
-pub(super) fn forsaken() -> io::Result<HashSet<u32>> {
-    let all = Diag::open()?.connections()?;
-    Ok(without_an_end(&all).map(|s| s.inode).collect())
+/// The inodes of sockets that processes have, and whose other ends said that they have no more to say.
+pub(super) fn told_the_end() -> io::Result<HashSet<u32>> {
+    let mut all = Diag::open()?.connections()?;
+    all.retain(|s| s.inode != 0 && s.state == CLOSE_WAIT);
+    Ok(all.iter().map(|s| s.inode).collect())
 }
 
 fn named(s: &Tcp) -> String {
@@ -314,12 +305,11 @@ impl Slot {
         }
     }
 
-    /// What only the kernel still has to say to somebody, a process that was not told of an error among them, once all that the launcher started
-    /// stands still ([`super::Process::stop`]): no dump has it. For people; nothing where nothing would be lost.
+    /// What the kernel still has to say, once all that the launcher started stands still ([`super::Process::stop`]), and no dump has.
     ///
     /// # Errors
     /// When one of them does not stop, and where the kernel does not tell.
-    pub fn owed(&self, launcher: i32) -> Result<Vec<String>, SlotError> {
+    pub fn owed(&self, launcher: i32) -> Result<Owed, SlotError> {
         let doing = || "looking for connections that no dump has".to_string();
         match self.ask(Request::Owed { launcher }, &doing, PATIENCE)?.0 {
             Reply::Owed(owed) => Ok(owed),
@@ -390,17 +380,6 @@ mod tests {
             all.extend(other.map(|(state, inode)| tcp(state, inode, b, a)));
             let owing = owing(&all);
             assert_eq!(!owing.is_empty(), want, "{state} {inode} {other:?}");
-        }
-        for (state, inode, other, want) in [
-            (CLOSE_WAIT, 7, None, true),
-            (CLOSE_WAIT, 7, Some(FIN_WAIT2), false),
-            (CLOSE_WAIT, 0, None, false), // nobody's
-            (ESTABLISHED, 7, None, false),
-        ] {
-            let mut all = vec![tcp(ESTABLISHED, 9, b, at(11, 3)), tcp(state, inode, a, b)];
-            all.extend(other.map(|state| tcp(state, 0, b, a)));
-            let found: Vec<_> = without_an_end(&all).collect();
-            assert_eq!(!found.is_empty(), want, "{state} {inode} {other:?}");
         }
         let text = named(&tcp(FIN_WAIT1, 0, a, b));
         assert_eq!(text, "127.0.0.11:1 to 127.0.0.12:2 (FIN_WAIT1)");

@@ -1,7 +1,7 @@
 //! Sockets of the processes of a tree, by descriptors of our own: what sock_diag does not tell of them, and what CRIU leaves undone.
 //!
-//! Called by slot init only: before a dump, of a tree that stands still ([`failed`]), and after a restore ([`open_windows`]). It reads no
-//! data and ends no connection; which sockets have lost their other end is `orphans.rs`'s to say.
+//! Called by slot init only: before a dump, of a tree that stands still ([`failed`]), and after a restore ([`open_windows`]). It takes no
+//! data and ends no connection; which sockets were told that their other end has closed is `orphans.rs`'s to say.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::{GetStruct, ReuseAddr, SetStruct};
-use nix::sys::socket::{SockaddrIn, getsockname, getsockopt, setsockopt};
+use nix::sys::socket::{MsgFlags, SockaddrIn, getsockname, getsockopt, recv, setsockopt};
 use nix::unistd::Pid;
 
 use super::pidfd;
@@ -77,30 +77,40 @@ fn inode_of(link: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// Connections that failed, by a reset as a rule, and whose processes were not told yet, for people. A dump has no such error in it: whoever
-/// reads from one that was restored meets an end in order.
+/// Connections that failed, as a rule by a reset, and whose processes were not told yet or have not read all, for people. No dump has the error
+/// of a socket in it, nor what one that failed had received: who reads from it once it is restored meets an end in order. One that failed
+/// after its end in order, at a write of ours, is among them, too, though it would lose nothing: the kernel tells no difference.
 ///
 /// # Errors
 /// When a socket cannot be looked at.
-pub(super) fn failed(processes: &[Pid]) -> io::Result<Vec<String>> {
+pub(super) fn failed(processes: &[Pid], wanted: impl Fn(u32) -> bool) -> io::Result<Vec<String>> {
     let mut all = Vec::new();
     for pid in processes {
-        for socket in of(*pid, |_| true)? {
-            // Asked for nothing, the kernel tells of errors, and does not forget them.
+        for socket in of(*pid, &wanted)? {
+            let Ok(here) = getsockname::<SockaddrIn>(socket.as_raw_fd()) else {
+                continue;
+            };
+            // Asked for nothing, the kernel tells of errors and ends, and forgets none.
             let mut asked = [PollFd::new(socket.as_fd(), PollFlags::empty())];
             poll(&mut asked, PollTimeout::ZERO)?;
-            if (asked[0].revents()).is_some_and(|r| r.contains(PollFlags::POLLERR)) {
-                let here = getsockname::<SockaddrIn>(socket.as_raw_fd());
-                let here = here.map_or_else(|_| "a socket".into(), |addr| addr.to_string());
+            let told = asked[0].revents().unwrap_or(PollFlags::empty());
+            if told.contains(PollFlags::POLLERR) {
                 all.push(format!("{here} (an error)"));
+            } else if told.contains(PollFlags::POLLHUP) && has_unread(&socket) {
+                all.push(format!("{here} (unread after its end)"));
             }
         }
     }
     Ok(all)
 }
 
-/// Lets these sockets send again, whose other ends are gone. CRIU tells a restored socket that its other end had closed by a packet which may
-/// say, too, that it takes no more bytes: what is then written waits a second for a probe, instead of meeting at once that nobody is there.
+fn has_unread(socket: &OwnedFd) -> bool {
+    let look = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    recv(socket.as_raw_fd(), &mut [0], look).is_ok_and(|n| n > 0)
+}
+
+/// Lets these sockets send again, whose other ends had closed. CRIU tells a restored socket so by a packet which may say, too, that no more bytes
+/// are taken: what is then written waits a second for a probe, where it should be taken, or meet at once that nobody is there.
 ///
 /// # Errors
 /// When one of them cannot be changed.
@@ -135,12 +145,8 @@ mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// Of no other test of this process.
-    const ADDR: &str = "127.35.7.11";
-
-    /// The first is at that address.
     fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind((ADDR, 0)).unwrap();
+        let listener = TcpListener::bind("127.0.0.11:0").unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (listener.accept().unwrap().0, other)
     }
@@ -158,28 +164,40 @@ mod tests {
         }
     }
 
+    fn inode(socket: &TcpStream) -> u32 {
+        let link = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
+        inode_of(&link.to_string_lossy()).unwrap()
+    }
+
+    /// Of one socket: others of this process are other tests', and would end later while they are looked at.
+    fn seen(socket: &TcpStream) -> Vec<String> {
+        let own = inode(socket);
+        failed(&[Pid::this()], |inode| inode == own).unwrap()
+    }
+
     #[test]
     fn an_error_is_seen_until_its_process_was_told() {
         in_own_network(|| {
-            let seen = || {
-                let mut all = failed(&[Pid::this()]).unwrap();
-                all.retain(|s| s.starts_with(ADDR));
-                all
-            };
-            let ((mut reset, other), (mut ended, gone)) = (pair(), pair());
-            assert_eq!(seen(), Vec::<String>::new());
+            let nothing = Vec::<String>::new();
+            let ((mut ended, gone), (mut reset, mut other)) = (pair(), pair());
             drop(gone);
+            assert_eq!(seen(&ended), nothing, "an end in order");
+            assert_eq!(ended.read(&mut [0; 8]).unwrap(), 0);
             // The kernel resets what is closed with something unread.
             reset.write_all(b"unread").unwrap();
+            other.write_all(b"last").unwrap();
+            assert_eq!(seen(&reset), nothing);
             drop(other);
-            let at = |s: &TcpStream| format!("{} (an error)", s.local_addr().unwrap());
-            let want = [at(&reset)];
-            assert_eq!(seen(), want, "an end in order is none");
-            assert_eq!(seen(), want, "it is looked at, not taken");
-            assert_eq!(ended.read(&mut [0; 8]).unwrap(), 0);
-            let told = reset.read(&mut [0; 8]).unwrap_err();
+            let at = reset.local_addr().unwrap();
+            assert_eq!(seen(&reset), [format!("{at} (an error)")]);
+            assert_eq!(seen(&reset), [format!("{at} (an error)")], "not taken");
+            // A thread that writes is told first.
+            let told = reset.write_all(b"more").unwrap_err();
             assert_eq!(told.kind(), ErrorKind::ConnectionReset);
-            assert_eq!(seen(), Vec::<String>::new());
+            assert_eq!(seen(&reset), [format!("{at} (unread after its end)")]);
+            let mut last = String::new();
+            reset.read_to_string(&mut last).unwrap();
+            assert_eq!((last.as_str(), seen(&reset)), ("last", nothing));
         });
     }
 
@@ -203,10 +221,7 @@ mod tests {
             };
             assert!(shut[SENDS] == 0 && shut[SENT] > 0);
             setsockopt(&one, ReuseAddr, &true).unwrap();
-            let link = format!("/proc/self/fd/{}", one.as_raw_fd());
-            let link = fs::read_link(link).unwrap();
-            let inode = inode_of(&link.to_string_lossy()).unwrap();
-            open_windows(&[Pid::this()], &HashSet::from([inode])).unwrap();
+            open_windows(&[Pid::this()], &HashSet::from([inode(&one)])).unwrap();
             assert!(getsockopt(&one, ReuseAddr).unwrap(), "as it was");
             let open = windows(&one, |_| ()).unwrap();
             assert_eq!((open[SENDS], open[SENT]), (shut[SENT], shut[SENT]));

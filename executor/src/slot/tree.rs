@@ -17,10 +17,10 @@ use nix::sched::setns;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::SpawnSpec;
 use super::launcher::awaited_signals;
 use super::namespaces::{NEW_TIME, ROOT};
 use super::wire::Reply;
+use super::{Owed, SpawnSpec};
 use super::{now_ns, orphans, sockets, still};
 
 /// Pids of a tree begin above this: a restore takes the same ones again, and slot init's own helpers must not have them.
@@ -291,7 +291,8 @@ impl Trees {
                     Ok(offset) => offset,
                     Err(why) => return Some((id, Err(why))),
                 };
-                if let Err(why) = open_windows(launcher) {
+                // A process that joins others was dumped before it had a connection.
+                if !joins && let Err(why) = open_windows(launcher) {
                     return Some((id, Err(why)));
                 }
                 if keep {
@@ -316,22 +317,22 @@ impl Trees {
     }
 }
 
-/// What no dump of the tree has, for people: what only the kernel has still to say, and what a process was not told yet.
-pub(super) fn owed(launcher: i32) -> Result<Vec<String>, String> {
-    let mut all = orphans::owed().map_err(|e| format!("sock_diag: {e}"))?;
-    let failed = sockets::failed(&children_of(Pid::from_raw(launcher)));
-    all.extend(failed.map_err(|e| format!("looking at the sockets of the tree: {e}"))?);
-    Ok(all)
+/// What no dump of the tree has.
+pub(super) fn owed(launcher: i32) -> Result<Owed, String> {
+    let by_nobody = orphans::owed().map_err(|e| format!("sock_diag: {e}"))?;
+    let failed = sockets::failed(&children_of(Pid::from_raw(launcher)), |_| true)
+        .map_err(|e| format!("looking at the sockets of the tree: {e}"))?;
+    Ok(Owed { by_nobody, failed })
 }
 
-/// Of sockets that were restored without their other ends.
+/// Of sockets that CRIU told that their other ends had closed.
 fn open_windows(launcher: i32) -> Result<(), String> {
-    let forsaken = orphans::forsaken().map_err(|e| format!("sock_diag: {e}"))?;
-    if forsaken.is_empty() {
+    let told = orphans::told_the_end().map_err(|e| format!("sock_diag: {e}"))?;
+    if told.is_empty() {
         return Ok(());
     }
-    sockets::open_windows(&children_of(Pid::from_raw(launcher)), &forsaken)
-        .map_err(|e| format!("letting sockets send whose other ends are gone: {e}"))
+    sockets::open_windows(&children_of(Pid::from_raw(launcher)), &told)
+        .map_err(|e| format!("letting sockets send whose other ends have closed: {e}"))
 }
 
 /// The tree goes on from when it stood still, else from the dump's end.

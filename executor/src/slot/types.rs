@@ -128,10 +128,19 @@ pub struct Exit {
     pub status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// When its parent, slot init or a launcher, reaped it, CLOCK_MONOTONIC ns.
+    /// When its parent, slot init or a launcher, reaped it, CLOCK_MONOTONIC ns; when it was first seen dead where a launcher did not say.
     pub t_ns: u64,
     /// True if [`super::Process::kill`] was called before it ended: never a self-exit, never a finding.
     pub by_us: bool,
+}
+
+/// What of a tree's connections no dump has, for people: each names one. Nothing where nothing would be lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owed {
+    /// No process has it any more, and the kernel has not said all yet.
+    pub by_nobody: Vec<String>,
+    /// It failed, and its process was not told yet, or has not read all.
+    pub failed: Vec<String>,
 }
 
 /// A text probe: connect, send, read to end of file.

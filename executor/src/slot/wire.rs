@@ -14,7 +14,7 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::traffic::Traffic;
-use super::{Cut, Exit, Healed, Level, ProbeAnswer, SpawnSpec, Stalls, TextProbe};
+use super::{Cut, Exit, Healed, Level, Owed, ProbeAnswer, SpawnSpec, Stalls, TextProbe};
 
 /// Frames above this are a broken peer, not a message.
 const MAX_FRAME: usize = 64 << 20;
@@ -107,7 +107,7 @@ pub(super) enum Reply {
     Hushed,
     Heals(Vec<Healed>),
     Aborted,
-    Owed(Vec<String>),
+    Owed(Owed),
     CountingTraffic,
     Traffic(Vec<Traffic>),
     Stalls(Stalls),

@@ -62,6 +62,8 @@ pub fn run() {
             std::thread::sleep(Duration::from_secs(600));
         }
         "bye" => serve(arg, drop),
+        // Closes with something unread.
+        "rude" => serve(arg, |stream| drop(stream.peek(&mut [0; 1]))),
         "rest" => {
             // Closed at the other end; how often it can write once it may.
             let mut stream = TcpStream::connect(arg).unwrap();

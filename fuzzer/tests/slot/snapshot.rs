@@ -2,7 +2,7 @@
 
 use super::*;
 use warren_executor::setup::{cache, criu};
-use warren_executor::slot::{AtDump, Exit, Process};
+use warren_executor::slot::{AtDump, Exit, Owed, Process};
 
 /// CRIU, or `None` (said) where there is none to be had.
 fn criu() -> Option<Vec<String>> {
@@ -346,7 +346,7 @@ fn a_connection_that_failed_is_owed_until_its_process_was_told() {
         return;
     };
     let what = [
-        helper_spec(&slot, "bye", "bye 127.0.0.11:4000"),
+        helper_spec(&slot, "rude", "rude 127.0.0.11:4000"),
         helper_spec(&slot, "reset", "reset 127.0.0.11:4000"),
     ];
     let tree = slot.launch(&what[..1]).unwrap();
@@ -361,12 +361,13 @@ fn a_connection_that_failed_is_owed_until_its_process_was_told() {
     };
     wait_for("it fails", || {
         owed()
+            .failed
             .iter()
             .any(|o| o.starts_with("127.0.0.1:") && o.ends_with(" (an error)"))
     });
     fs::write(slot.root().join("read"), "").unwrap();
     wait_for("it is told", || output(&slot, "reset").contains("read Err"));
-    assert_eq!(owed(), Vec::<String>::new());
+    assert_eq!(owed(), Owed::default());
     slot.close().unwrap();
 }
 

@@ -250,7 +250,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Ends since the last call. Below a launcher slot init is nobody's parent and tells none: there each node whose end is still to be
-    /// told is looked at, and one that the launcher has not said yet is told by a later call.
+    /// told is looked at, and one that the launcher has not said yet is told by a later call. That of the workload is told by each.
     pub fn exits(&self) -> Vec<Exit> {
         let mut all = self.slot.exits();
         // A parked JVM has the number of the one before it: that one's end is not its own.
@@ -262,6 +262,7 @@ impl<'a> Cluster<'a> {
         let unseen = |n: &&Node| n.incarnations.last().is_some_and(|i| i.ended_ns.is_none());
         if self.launcher.is_some() {
             let untold = self.nodes.iter().filter(unseen).flat_map(|n| &n.process);
+            let untold = untold.chain(&self.workload);
             all.extend(untold.filter_map(|p| self.slot.launched_exit(p)));
         }
         all
@@ -276,15 +277,10 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    /// A process that was launched has ended: the cluster is not what it should be. The end of a node is told a moment later.
+    /// A process that was launched has ended: the cluster is not what it should be. The end is told a moment later.
     pub fn launched_died(&self) -> bool {
-        let mut nodes = self.nodes.iter().filter_map(|n| n.process.as_ref());
-        self.workload_died() || self.launcher.is_some() && nodes.any(Process::is_dead)
-    }
-
-    /// The workload was launched and has ended. Nobody tells it.
-    pub fn workload_died(&self) -> bool {
-        self.launcher.is_some() && self.workload.as_ref().is_some_and(Process::is_dead)
+        let all = self.nodes.iter().filter_map(|n| n.process.as_ref());
+        self.launcher.is_some() && all.chain(&self.workload).any(Process::is_dead)
     }
 
     /// SIGKILL; the time just before it was sent.

@@ -97,12 +97,9 @@ impl Flow<'_, '_, '_> {
             }
         }
         let whole = sequence.faults.is_empty();
-        // It has started, or never will. An end of a node counts once it is told: how it ended is to be said.
+        // It has started, or never will.
         let settled = |d: &Drive<'_, '_>| {
-            d.has_started()
-                || d.workload_gone.is_some()
-                || cannot_serve(d, whole)
-                || d.cluster.workload_died()
+            d.has_started() || d.workload_gone.is_some() || cannot_serve(d, whole)
         };
         if !late.is_empty() {
             self.drive.until(until, settled)?;

@@ -10,7 +10,7 @@ use super::super::{Runner, Start};
 use super::{MAX_FAILURES, PAUSE, Snapshot, Then, make, restore};
 use crate::link::NodePage;
 use crate::run::phases::flow::Flow;
-use crate::slot::{CutRules, Process, Slot};
+use crate::slot::{CutRules, Owed, Process, Slot};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -375,7 +375,7 @@ fn make_for(runner: &Runner, key: &Key, sequence: &FaultSequence, options: &RunO
     let failures = match all.prefixes.begin_to_make(key) {
         Turn::Ours(failures) => failures,
         Turn::Another => return Made::ByAnother,
-        Turn::Nobody => return Made::Nothing,
+        Turn::Nobody => return Made::Not("making it failed too often of late".into()),
     };
     let folder = all.new_folder(runner, &format!("{}-prefix", key.number));
     drop(all);
@@ -435,7 +435,7 @@ fn make_prefix(
             // Dead machines say nothing before their cut ends, and by then they have nothing to say in a whole run either.
             drive.cluster.forget_machines()?;
             let owed = slot.owed(from.launcher);
-            lost(&owed.map_err(|e| RunError::Slot(e.to_string()))?).map_err(RunError::NoPrefix)?;
+            lost(&owed.map_err(|e| RunError::Slot(e.to_string()))?)?;
             let mut snapshot = make::dump(&slot, drive.cluster, &from.criu, folder, Vec::new())?;
             // The wall clock jumped when it went on from there, and will once more: both together by no more than one may.
             (snapshot.made, snapshot.made_wall) = (from.made, from.made_wall);
@@ -453,18 +453,25 @@ fn make_prefix(
     })
 }
 
-/// What only the kernel still has to say is in no dump: in runs from there the other end would never be told what a whole run tells it.
-fn lost(owed: &[String]) -> Result<(), String> {
-    let Some(first) = owed.first() else {
+/// What only the kernel still has to say is in no dump: in runs from there nobody would ever be told what a whole run tells him. What nobody has
+/// any more is said in vain as long as there is a cut, so in another run too; whether a process was told of an error yet is chance.
+fn lost(owed: &Owed) -> Result<(), RunError> {
+    let (all, always) = match owed.by_nobody.is_empty() {
+        true => (&owed.failed, false),
+        false => (&owed.by_nobody, true),
+    };
+    let Some(first) = all.first() else {
         return Ok(());
     };
-    let more = match owed.len() - 1 {
+    let more = match all.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Err(format!(
-        "a dump would lose what connections have still to say: {first}{more}"
-    ))
+    let why = format!("a dump would lose what connections have still to say: {first}{more}");
+    Err(match always {
+        true => RunError::NoPrefix(why),
+        false => RunError::io("making a prefix snapshot", why),
+    })
 }
 
 /// A point has come since the last fault, on any node. A page that cannot be read has, for all we know, met one.

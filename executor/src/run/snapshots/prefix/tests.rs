@@ -97,11 +97,23 @@ fn a_prefix_is_as_old_as_its_snapshot() {
 
 #[test]
 fn a_dump_that_loses_what_the_kernel_has_to_say_is_refused() {
-    let owed = |n: usize| lost(&vec!["a to b (FIN_WAIT1)".to_owned(); n]);
-    assert_eq!(owed(0), Ok(()));
-    let one = owed(1).unwrap_err();
-    assert!(one.ends_with("to say: a to b (FIN_WAIT1)"), "{one}");
-    assert!(owed(3).unwrap_err().ends_with(" and 2 more"));
+    let some = |n: usize| vec!["a to b (FIN_WAIT1)".to_owned(); n];
+    // Of nobody's, failed, what is said last, whether it will be so again.
+    for (by_nobody, failed, want, again) in [
+        (1, 0, "to say: a to b (FIN_WAIT1)", true),
+        (3, 0, " and 2 more", true),
+        (1, 5, "to say: a to b (FIN_WAIT1)", true),
+        (0, 2, " and 1 more", false),
+    ] {
+        let owed = Owed {
+            by_nobody: some(by_nobody),
+            failed: some(failed),
+        };
+        let why = lost(&owed).unwrap_err();
+        assert!(why.to_string().ends_with(want), "{why}");
+        assert_eq!(matches!(why, RunError::NoPrefix(_)), again, "{why}");
+    }
+    assert!(lost(&Owed::default()).is_ok());
 }
 
 #[test]
