@@ -153,6 +153,9 @@ impl Flow<'_, '_, '_> {
         if let Some(why) = &d.void {
             return Ok(Err(why.to_string()));
         }
+        if let Some(how) = &d.workload_gone {
+            return Ok(Err(format!("the workload ended by itself with {how}")));
+        }
         if !d.cluster.all_live() {
             return Ok(Err("a process ended just before the dump".into()));
         }

@@ -1,4 +1,5 @@
-//! TCP sockets that no process has any more and that the kernel goes on with: who they owe something, and their end.
+//! TCP sockets that no process has any more and that the kernel goes on with: who they owe something, and their end. And those that processes
+//! have, as far as the kernel lists them by their state.
 //!
 //! What a process that was killed had not yet said stays in the kernel, which says it again and again, and then closes the connection in
 //! order. From a machine that lost power nothing comes any more, so what is left of one is aborted before its cut ends. And no dump has such a

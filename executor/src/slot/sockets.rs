@@ -79,7 +79,8 @@ fn inode_of(link: &str) -> Option<u32> {
 
 /// Connections that failed, as a rule by a reset, and whose processes were not told yet or have not read all, for people. No dump has the error
 /// of a socket in it, nor what one that failed had received: who reads from it once it is restored meets an end in order. One that failed
-/// after its end in order, at a write of ours, is among them, too, though it would lose nothing: the kernel tells no difference.
+/// after its end in order, at a write of ours, is among them, too, and so is one that was shut both ways and has something unread, though
+/// neither would lose anything: the kernel does not tell them apart so cheaply.
 ///
 /// # Errors
 /// When a socket cannot be looked at.

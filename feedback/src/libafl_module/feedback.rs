@@ -44,7 +44,7 @@ pub struct KeptInfo {
     pub for_its_last_fault: bool,
     /// From GO to the end of the workload, ms.
     pub test_ms: u64,
-    /// From taking the slot to the record, ms.
+    /// [`warren_model::RunProduct::whole_ms`].
     pub total_ms: u64,
     /// [`matched_id`] of its run.
     pub matched: u64,

@@ -356,7 +356,7 @@ enum Made {
     /// It is there, and the run that made it is counted among those it serves.
     There(Arc<Prefix>),
     Not(String),
-    /// It is not to be made now.
+    /// What it is to be made from does not work.
     Nothing,
     /// Another run had begun to make it by then, or has made it.
     ByAnother,
@@ -375,7 +375,9 @@ fn make_for(runner: &Runner, key: &Key, sequence: &FaultSequence, options: &RunO
     let failures = match all.prefixes.begin_to_make(key) {
         Turn::Ours(failures) => failures,
         Turn::Another => return Made::ByAnother,
-        Turn::Nobody => return Made::Not("making it failed too often of late".into()),
+        Turn::Nobody => {
+            return Made::Not("left alone for a while, since it or runs from it failed".into());
+        }
     };
     let folder = all.new_folder(runner, &format!("{}-prefix", key.number));
     drop(all);
