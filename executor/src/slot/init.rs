@@ -19,7 +19,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork, getppid, setsid};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
@@ -459,22 +459,12 @@ impl Init {
 
     /// Reaps all that ended; strangers (orphans of the nodes) silently.
     fn reap(&mut self) -> io::Result<()> {
-        loop {
-            let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid, Ended::Exit(code)),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Ended::Signal(signal as i32)),
-                Ok(WaitStatus::StillAlive) => return Ok(()),
-                Ok(_) | Err(Errno::EINTR) => continue,
-                Err(_) => return Ok(()), // no children
-            };
+        while let Some((pid, ended)) = Ended::next() {
             if let Some((id, result)) = self.trees.reaped(pid.as_raw(), ended) {
                 self.reply(id, result)?;
             }
             if let Some(name) = self.names.remove(&pid.as_raw()) {
-                let (status, signal) = match ended {
-                    Ended::Exit(status) => (Some(status), None),
-                    Ended::Signal(signal) => (None, Some(signal)),
-                };
+                let (status, signal) = ended.told();
                 let exit = Exit {
                     name,
                     pid: pid.as_raw(),
@@ -486,6 +476,7 @@ impl Init {
                 self.send(&FromInit::Exit(exit), None)?;
             }
         }
+        Ok(())
     }
 
     fn reply(&self, id: u64, result: Result<Reply, String>) -> io::Result<()> {

@@ -11,7 +11,6 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{getppid, setsid};
 
 use super::init::{command_of, not_started};
@@ -84,14 +83,7 @@ fn start(spec: &super::SpawnSpec) -> Result<(i32, u64), String> {
 
 /// A zombie would be dumped and restored as one.
 fn reap() {
-    loop {
-        let (pid, ended) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, status)) => (pid, Ended::Exit(status)),
-            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Ended::Signal(signal as i32)),
-            Ok(WaitStatus::StillAlive) => return,
-            Ok(_) | Err(Errno::EINTR) => continue,
-            Err(_) => return, // no children
-        };
+    while let Some((pid, ended)) = Ended::next() {
         // Where there is no room for it nobody learns how this one ended. That it did is seen without us, and the others live on.
         let _ = reaped::note(pid.as_raw(), ended);
     }

@@ -28,10 +28,7 @@ struct Line {
 
 /// The launcher has reaped this child.
 pub(super) fn note(pid: i32, ended: Ended) -> io::Result<()> {
-    let (status, signal) = match ended {
-        Ended::Exit(status) => (Some(status), None),
-        Ended::Signal(signal) => (None, Some(signal)),
-    };
+    let (status, signal) = ended.told();
     let mut line = serde_json::to_vec(&Line {
         pid,
         status,

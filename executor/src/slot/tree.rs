@@ -12,9 +12,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sched::setns;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::launcher::awaited_signals;
@@ -77,6 +79,31 @@ enum Wait {
 pub(super) enum Ended {
     Exit(i32),
     Signal(i32),
+}
+
+impl Ended {
+    /// The next child of this process that has ended, reaped; none when all live or there are none.
+    pub(super) fn next() -> Option<(Pid, Ended)> {
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, status)) => return Some((pid, Ended::Exit(status))),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                    return Some((pid, Ended::Signal(signal as i32)));
+                }
+                Ok(WaitStatus::StillAlive) => return None,
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => return None, // no children
+            }
+        }
+    }
+
+    /// Its status, or the signal that ended it.
+    pub(super) fn told(self) -> (Option<i32>, Option<i32>) {
+        match self {
+            Ended::Exit(status) => (Some(status), None),
+            Ended::Signal(signal) => (None, Some(signal)),
+        }
+    }
 }
 
 /// CRIU's runs, and the folder of its images.
