@@ -88,38 +88,7 @@ impl Prepared {
         let agent = warren_agent::write_jars(&cache.join("agent")).map_err(PrepareError::Agent)?;
         let mut notes = Vec::new();
         notes.extend(Some(found.note).filter(|n| !n.is_empty()));
-        let release = target.java.least;
-        let (jars, jars_key) = match target.jars {
-            JarSource::Maven => {
-                let pom =
-                    target
-                        .file(Path::new("pom.xml"))
-                        .ok_or_else(|| PrepareError::Missing {
-                            file: target.folders[0].join("pom.xml"),
-                            needed: "jars = \"maven\" wants a pom.xml that names the system's jars",
-                        })?;
-                let lock_name = PathBuf::from("locks").join(format!("{}.lock", target.version));
-                let lock = target
-                    .file(&lock_name)
-                    .unwrap_or_else(|| target.folders[0].join(&lock_name));
-                let fetched = maven::fetch(&pom, &target.version, &lock, &cache)?;
-                if let Some(made) = &fetched.lock_in_cache {
-                    notes.push(format!(
-                        "{} {} has no lock file: jars are locked by {}",
-                        target.name,
-                        target.version,
-                        made.display()
-                    ));
-                }
-                (fetched.jars, fetched.lock_text)
-            }
-            JarSource::Sources => {
-                let files = sources(&target, "src")?;
-                let jar = javac::compile(&compiler, &target.name, &files, &[], release, &cache)?;
-                let key = jar.display().to_string();
-                (vec![jar], key)
-            }
-        };
+        let (jars, jars_key) = target_jars(&target, &compiler, &cache, &mut notes)?;
         let mut workload_path = vec![agent.workload.clone()];
         workload_path.extend(jars.iter().cloned());
         let program = javac::compile(
@@ -127,7 +96,7 @@ impl Prepared {
             &format!("{}-workload", target.name),
             &sources(&target, "workload")?,
             &workload_path,
-            release,
+            target.java.least,
             &cache,
         )?;
         workload_path.insert(0, program);
@@ -234,6 +203,47 @@ impl Prepared {
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.0.notes
+    }
+}
+
+/// The system's own jars, fetched or compiled, and a text that is another one for other jars. What a user should know of them is added to
+/// the notes.
+fn target_jars(
+    target: &Target,
+    compiler: &Jdk,
+    cache: &Path,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<PathBuf>, String), PrepareError> {
+    match target.jars {
+        JarSource::Maven => {
+            let pom = target
+                .file(Path::new("pom.xml"))
+                .ok_or_else(|| PrepareError::Missing {
+                    file: target.folders[0].join("pom.xml"),
+                    needed: "jars = \"maven\" wants a pom.xml that names the system's jars",
+                })?;
+            let lock_name = PathBuf::from("locks").join(format!("{}.lock", target.version));
+            let lock = target
+                .file(&lock_name)
+                .unwrap_or_else(|| target.folders[0].join(&lock_name));
+            let fetched = maven::fetch(&pom, &target.version, &lock, cache)?;
+            if let Some(made) = &fetched.lock_in_cache {
+                notes.push(format!(
+                    "{} {} has no lock file: jars are locked by {}",
+                    target.name,
+                    target.version,
+                    made.display()
+                ));
+            }
+            Ok((fetched.jars, fetched.lock_text))
+        }
+        JarSource::Sources => {
+            let files = sources(target, "src")?;
+            let least = target.java.least;
+            let jar = javac::compile(compiler, &target.name, &files, &[], least, cache)?;
+            let key = jar.display().to_string();
+            Ok((vec![jar], key))
+        }
     }
 }
 

@@ -146,7 +146,7 @@ impl NodePage {
     ///
     /// # Errors
     /// [`LinkError::Create`].
-    pub fn create_sized(
+    pub(super) fn create_sized(
         path: &Path,
         index: usize,
         cap: usize,

@@ -13,6 +13,20 @@ use warren_model::{
 /// Types of an interned record.
 const STACK: u64 = 1;
 const TEXT: u64 = 2;
+/// Before its text: kind and length, then its id.
+const RECORD_HEAD: usize = 16;
+
+/// The head of an interned record.
+struct Record {
+    kind: u64,
+    id: u64,
+    /// Where its text begins, in the page.
+    text_at: usize,
+    /// Bytes of its text.
+    len: usize,
+    /// Where the next record begins, in INTERN.
+    next: usize,
+}
 
 /// One event as it lies in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,26 +119,15 @@ impl NodePage {
         })
     }
 
-    /// Interned records from offset `from` on, added to `into`; the next offset to ask for.
-    pub fn interned_since(&self, from: u32, into: &mut NodeReading) -> u32 {
-        let start = EVENTS + self.cap * EVENT_BYTES;
-        let end = usize::try_from(self.word(Word::InternNext))
-            .unwrap_or(0)
-            .min(self.intern_bytes);
-        let mut at = from as usize;
-        while at + 16 <= end {
-            let head = self.page.get(start + at);
-            let (kind, len) = (head >> 32, (head & 0xffff_ffff) as usize);
-            let padded = len.div_ceil(8) * 8;
-            if at + 16 + padded > end {
-                break;
-            }
-            let id = self.page.get(start + at + 8);
-            let text = String::from_utf8_lossy(&self.page.copy(start + at + 16, len)).into_owned();
-            match kind {
+    /// All interned records, added to `into`.
+    fn interned(&self, into: &mut NodeReading) {
+        let mut at = 0;
+        while let Some(record) = self.record_at(at) {
+            let text = self.text_of(&record);
+            match record.kind {
                 STACK => {
                     into.stacks
-                        .entry(StackId(id))
+                        .entry(StackId(record.id))
                         .or_insert_with(|| text.lines().map(str::to_owned).collect());
                 }
                 TEXT => {
@@ -132,30 +135,47 @@ impl NodePage {
                 }
                 _ => {}
             }
-            at += 16 + padded;
+            at = record.next;
         }
-        at as u32
     }
 
     /// The text interned at an offset, such as an event's peer: that record alone, as a thread may be held meanwhile. None for what is no whole
     /// record of a text.
     #[must_use]
     pub fn text_at(&self, offset: u32) -> Option<String> {
-        let start = EVENTS + self.cap * EVENT_BYTES;
         let at = offset as usize;
+        // Records begin at words; anywhere else not even their heads can be read.
+        if !at.is_multiple_of(8) {
+            return None;
+        }
+        let record = self.record_at(at).filter(|r| r.kind == TEXT)?;
+        Some(self.text_of(&record))
+    }
+
+    /// The record at a multiple of 8 in INTERN, if all of it is there. That one begins there is for the caller to know.
+    fn record_at(&self, at: usize) -> Option<Record> {
         let end = usize::try_from(self.word(Word::InternNext))
             .unwrap_or(0)
             .min(self.intern_bytes);
-        if !at.is_multiple_of(8) || at + 16 > end {
+        if at + RECORD_HEAD > end {
             return None;
         }
-        let head = self.page.get(start + at);
-        let (kind, len) = (head >> 32, (head & 0xffff_ffff) as usize);
-        if kind != TEXT || at + 16 + len.div_ceil(8) * 8 > end {
-            return None;
-        }
-        let text = self.page.copy(start + at + 16, len);
-        Some(String::from_utf8_lossy(&text).into_owned())
+        let start = EVENTS + self.cap * EVENT_BYTES + at;
+        let head = self.page.get(start);
+        let len = (head & 0xffff_ffff) as usize;
+        let next = at + RECORD_HEAD + len.div_ceil(8) * 8;
+        (next <= end).then(|| Record {
+            kind: head >> 32,
+            id: self.page.get(start + 8),
+            text_at: start + RECORD_HEAD,
+            len,
+            next,
+        })
+    }
+
+    fn text_of(&self, record: &Record) -> String {
+        let text = self.page.copy(record.text_at, record.len);
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     /// Everything; the node must be dead, else the last records may be missing.
@@ -163,7 +183,7 @@ impl NodePage {
     pub fn read_all(&self) -> NodeReading {
         let mut r = NodeReading::default();
         let (events, _, holes) = self.events_since(0, false);
-        self.interned_since(0, &mut r);
+        self.interned(&mut r);
         r.events = events;
         r.holes = holes;
         r.dropped = self.word(Word::EventsDropped) + self.word(Word::InternDropped);

@@ -68,8 +68,33 @@ pub(super) fn instrumenter(p: &Inner) -> Command {
     command
 }
 
+/// Runs it, told everything but the jars, over pairs of a jar and its place in this folder of the cache, and puts there what it made.
+pub(super) fn fill<'j>(
+    mut command: Command,
+    scratch: &Path,
+    folder: &Path,
+    jars: impl IntoIterator<Item = (&'j PathBuf, &'j PathBuf)>,
+) -> Result<(), Failed> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut made = Vec::new();
+    for (i, (jar, place)) in jars.into_iter().enumerate() {
+        let temporary = scratch.join(format!("{i}.jar"));
+        command.arg(jar).arg(&temporary);
+        made.push((temporary, place));
+    }
+    let warnings = finish(command)?;
+    for (i, (temporary, place)) in made.into_iter().enumerate() {
+        put(
+            &temporary,
+            place,
+            warnings.get(i).map_or(&[], Vec::as_slice),
+        )?;
+    }
+    Ok(())
+}
+
 /// Runs it to its end; what it warned of, jar by jar.
-pub(super) fn finish(mut command: Command) -> Result<Vec<Vec<String>>, Failed> {
+fn finish(mut command: Command) -> Result<Vec<Vec<String>>, Failed> {
     let program = command.get_program().to_owned();
     let answer = child::output(&mut command)
         .map_err(|e| format!("starting {}: {e}", program.to_string_lossy()))?;
@@ -117,7 +142,7 @@ pub(super) fn kept_warnings(jars: &[PathBuf]) -> Result<Vec<String>, Failed> {
 }
 
 /// Moves what was made to its place in the cache, its warnings before: where the jar is, they are.
-pub(super) fn put(made: &Path, place: &Path, warnings: &[String]) -> Result<(), Failed> {
+fn put(made: &Path, place: &Path, warnings: &[String]) -> Result<(), Failed> {
     if !warnings.is_empty() {
         let text = warnings.join("\n");
         let file = made.with_extension("warnings");
@@ -170,24 +195,10 @@ fn make(
     let scratch = cache::scratch(&p.cache)?;
     let conf_file = scratch.path().join("agent.conf");
     std::fs::write(&conf_file, conf).map_err(|e| format!("{}: {e}", conf_file.display()))?;
-    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut command = instrumenter(p);
     command.arg("instrument").arg(&conf_file);
-    let mut made = Vec::new();
-    for (i, (jar, place)) in todo.iter().enumerate() {
-        let temporary = scratch.path().join(format!("{i}.jar"));
-        command.arg(jar).arg(&temporary);
-        made.push((temporary, place));
-    }
-    let warnings = finish(command)?;
-    for (i, (temporary, place)) in made.into_iter().enumerate() {
-        put(
-            &temporary,
-            place,
-            warnings.get(i).map_or(&[], Vec::as_slice),
-        )?;
-    }
-    Ok(())
+    let jars = todo.iter().map(|(jar, place)| (*jar, place));
+    fill(command, scratch.path(), folder, jars)
 }
 
 #[cfg(test)]

@@ -4,9 +4,7 @@
 //! cache, together. Knows nothing of what is counted: it reads the table's first line.
 
 use super::Inner;
-use super::instrument::{
-    Failed, Made, class_paths, conf, finish, instrumenter, kept_warnings, put,
-};
+use super::instrument::{Failed, Made, class_paths, conf, fill, instrumenter, kept_warnings};
 use crate::setup::cache;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -70,7 +68,7 @@ pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), Failed> {
         let _guard = cache::lock(&p.cache, "instrument")?;
         // Another Warren may have done it while we waited.
         if !there() {
-            make(p, &conf, &jars, &table)?;
+            make(p, &conf, &folder, &jars, &table)?;
         }
     }
     class_paths::prune(&p.cache, &folder, &p.target.name);
@@ -79,31 +77,22 @@ pub(super) fn measure(p: &Inner) -> Result<(Made, Probes), Failed> {
     Ok((Made { jars, warnings }, Probes { table, count }))
 }
 
-fn make(p: &Inner, conf: &str, places: &[PathBuf], table: &Path) -> Result<(), Failed> {
-    let at = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+/// Makes the jars and the table, whose places all lie in `folder`.
+fn make(
+    p: &Inner,
+    conf: &str,
+    folder: &Path,
+    places: &[PathBuf],
+    table: &Path,
+) -> Result<(), Failed> {
     let scratch = cache::scratch(&p.cache)?;
     let conf_file = scratch.path().join("agent.conf");
-    std::fs::write(&conf_file, conf).map_err(|e| at(&conf_file, e))?;
+    std::fs::write(&conf_file, conf).map_err(|e| format!("{}: {e}", conf_file.display()))?;
     let made = scratch.path().join("table");
     let mut command = instrumenter(p);
     command.arg("measure").arg(&conf_file).arg(&made);
-    let mut moves = Vec::new();
-    for (i, (jar, place)) in p.jars.iter().zip(places).enumerate() {
-        let temporary = scratch.path().join(format!("{i}.jar"));
-        command.arg(jar).arg(&temporary);
-        moves.push((temporary, place));
-    }
-    let warnings = finish(command)?;
-    if let Some(folder) = table.parent() {
-        std::fs::create_dir_all(folder).map_err(|e| at(folder, e))?;
-    }
-    for (i, (temporary, place)) in moves.into_iter().enumerate() {
-        put(
-            &temporary,
-            place,
-            warnings.get(i).map_or(&[], Vec::as_slice),
-        )?;
-    }
+    fill(command, scratch.path(), folder, p.jars.iter().zip(places))?;
+    // Last: with the table all of it is there.
     Ok(cache::put_sealed(&made, table)?)
 }
 

@@ -5,9 +5,9 @@
 //! is: the first one ends the tool that is running and refuses every later one. A tool ends with a Warren that is killed. It starts no
 //! process of a target.
 
-use nix::sys::prctl::set_pdeathsig;
+use crate::slot::die_with;
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, getppid};
+use nix::unistd::Pid;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
@@ -55,15 +55,12 @@ fn output_unless(
         return Err(ended());
     }
     let warren = Pid::this();
-    // SAFETY: the closure makes system calls only (two, and a third that ends the child), and allocates nothing.
+    // SAFETY: the closure makes system calls only, and allocates nothing.
     unsafe {
         command.pre_exec(move || {
             // A Warren that is killed takes its tools along: the lock goes with it, and the next one would start theirs beside them. The
             // signal comes when the thread that started the tool ends, which is the one that waits for it.
-            let _ = set_pdeathsig(Signal::SIGKILL);
-            if getppid() != warren {
-                libc::_exit(1);
-            }
+            die_with(warren);
             Ok(())
         });
     }

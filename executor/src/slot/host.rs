@@ -6,6 +6,7 @@
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::fs::File;
+use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -184,19 +185,7 @@ impl Slot {
         let (Reply::Spawned { pid, spawned_ns }, Some(pidfd)) = (reply, pidfd) else {
             return Err(unexpected(doing()));
         };
-        // A dead process's number may come again: the exit of the old one must not answer for the new one.
-        let by_us = {
-            let mut state = self.shared.lock();
-            Arc::clone(state.kills.entry(pid).or_default())
-        };
-        Ok(Process {
-            name: spec.name.clone(),
-            pid_inside: pid,
-            spawned_ns,
-            pidfd: Arc::new(pidfd),
-            by_us,
-            seen_dead_ns: Arc::default(),
-        })
+        Ok(self.hold(&spec.name, pid, spawned_ns, pidfd))
     }
 
     /// Starts processes as one tree, which can be dumped. Their ends are not told before a restore: ask
@@ -227,14 +216,14 @@ impl Slot {
             specs: specs.to_vec(),
             first_pid,
         };
-        let reply = self.ask(request, &doing, PATIENCE)?.0;
-        let Reply::Launched {
-            launcher,
-            processes,
-        } = reply
-        else {
-            return Err(unexpected(doing()));
-        };
+        let (launcher, processes) =
+            self.answer(request, &doing, PATIENCE, |reply| match reply {
+                Reply::Launched {
+                    launcher,
+                    processes,
+                } => Some((launcher, processes)),
+                _ => None,
+            })?;
         let named = specs.iter().zip(&processes);
         Ok(Launched {
             launcher,
@@ -281,10 +270,10 @@ impl Slot {
             images: images.to_owned(),
             stopped,
         };
-        match self.ask(request, &doing, CRIU_PATIENCE)?.0 {
-            Reply::Dumped { clock_ns } => Ok(clock_ns),
-            _ => Err(unexpected(doing())),
-        }
+        self.answer(request, &doing, CRIU_PATIENCE, |reply| match reply {
+            Reply::Dumped { clock_ns } => Some(clock_ns),
+            _ => None,
+        })
     }
 
     /// Restores a dumped tree from the slot's folder of images, or from this folder below it: its processes go on, as children of
@@ -376,9 +365,10 @@ impl Slot {
                 .collect(),
             joins: None,
         };
-        let Reply::Restored { clock_offset } = self.ask(request, &doing, CRIU_PATIENCE)?.0 else {
-            return Err(unexpected(doing()));
-        };
+        let clock_offset = self.answer(request, &doing, CRIU_PATIENCE, |reply| match reply {
+            Reply::Restored { clock_offset } => Some(clock_offset),
+            _ => None,
+        })?;
         self.clock_offset.store(clock_offset, Ordering::SeqCst);
         processes
             .iter()
@@ -392,15 +382,20 @@ impl Slot {
         let (Reply::Pidfd, Some(pidfd)) = self.ask(Request::Pidfd(pid), &doing, PATIENCE)? else {
             return Err(unexpected(doing()));
         };
+        Ok(self.hold(name, pid, spawned_ns, pidfd))
+    }
+
+    /// The handle of the process behind this pidfd. It shares the mark of our kills with whoever judges the end of that pid.
+    fn hold(&self, name: &str, pid: i32, spawned_ns: u64, pidfd: OwnedFd) -> Process {
         let by_us = Arc::clone(self.shared.lock().kills.entry(pid).or_default());
-        Ok(Process {
+        Process {
             name: name.to_owned(),
             pid_inside: pid,
             spawned_ns,
             pidfd: Arc::new(pidfd),
             by_us,
             seen_dead_ns: Arc::default(),
-        })
+        }
     }
 
     /// All exits since the last call, in the order init reaped them. Never blocks.
@@ -449,17 +444,11 @@ impl Slot {
     ) -> Result<Vec<ProbeAnswer>, SlotError> {
         let doing = || "asking text probes".to_string();
         let timeout_ms = timeout.as_millis() as u64;
-        match self
-            .ask(
-                Request::Probe { probes, timeout_ms },
-                &doing,
-                timeout + PATIENCE,
-            )?
-            .0
-        {
-            Reply::Probed(answers) => Ok(answers),
-            _ => Err(unexpected(doing())),
-        }
+        let request = Request::Probe { probes, timeout_ms };
+        self.answer(request, &doing, timeout + PATIENCE, |reply| match reply {
+            Reply::Probed(answers) => Some(answers),
+            _ => None,
+        })
     }
 
     /// Drops exactly these packets from now on, replacing all cuts before, in one transaction. Returns the time from
@@ -475,13 +464,11 @@ impl Slot {
             });
         }
         let doing = || format!("setting {} drop rules", rules.cuts.len());
-        match self
-            .ask(Request::Cut(rules.cuts.clone()), &doing, PATIENCE)?
-            .0
-        {
-            Reply::Cut { t_ns } => Ok(t_ns),
-            _ => Err(unexpected(doing())),
-        }
+        let request = Request::Cut(rules.cuts.clone());
+        self.answer(request, &doing, PATIENCE, |reply| match reply {
+            Reply::Cut { t_ns } => Some(t_ns),
+            _ => None,
+        })
     }
 
     /// Heals all cuts. Returns the time from which packets pass.
@@ -493,19 +480,19 @@ impl Slot {
     /// run records as the time from stop to the first packet through. A heal counts from when its drop rule went.
     pub fn heals(&self) -> Result<Vec<Healed>, SlotError> {
         let doing = || "asking for heals".to_string();
-        match self.ask(Request::Heals, &doing, PATIENCE)?.0 {
-            Reply::Heals(heals) => Ok(heals),
-            _ => Err(unexpected(doing())),
-        }
+        self.answer(Request::Heals, &doing, PATIENCE, |reply| match reply {
+            Reply::Heals(heals) => Some(heals),
+            _ => None,
+        })
     }
 
     /// The longest stalls of slot init's ticker; starts the next phase's count.
     pub fn stalls(&self) -> Result<Stalls, SlotError> {
         let doing = || "asking for stalls".to_string();
-        match self.ask(Request::Stalls, &doing, PATIENCE)?.0 {
-            Reply::Stalls(stalls) => Ok(stalls),
-            _ => Err(unexpected(doing())),
-        }
+        self.answer(Request::Stalls, &doing, PATIENCE, |reply| match reply {
+            Reply::Stalls(stalls) => Some(stalls),
+            _ => None,
+        })
     }
 
     /// Kills everything in the slot and waits until it is gone.
@@ -516,7 +503,26 @@ impl Slot {
         self.init.end()
     }
 
-    pub(super) fn ask(
+    /// What `of` takes out of the reply to this request, which comes without a descriptor.
+    ///
+    /// # Errors
+    /// Those of [`Slot::ask`]; [`SlotError::Refused`] when `of` finds it to be another request's reply.
+    pub(super) fn answer<T>(
+        &self,
+        request: Request,
+        doing: &dyn Fn() -> String,
+        limit: Duration,
+        of: impl FnOnce(Reply) -> Option<T>,
+    ) -> Result<T, SlotError> {
+        let (reply, _) = self.ask(request, doing, limit)?;
+        of(reply).ok_or_else(|| unexpected(doing()))
+    }
+
+    /// The reply to this request, awaited for at most `limit`, with the descriptor that came along.
+    ///
+    /// # Errors
+    /// [`SlotError::Refused`] with init's words, [`SlotError::Silent`] after the limit, [`SlotError::Lost`] when init is gone.
+    fn ask(
         &self,
         request: Request,
         doing: &dyn Fn() -> String,
@@ -535,9 +541,18 @@ impl Slot {
             let id = state.next_id;
             state.waiting.insert(id, sender);
             // Sent under the lock: two threads' frames must not mix.
-            if wire::send(self.init.socket.as_fd(), &Numbered { id, request }, None).is_err() {
-                state.waiting.remove(&id); // the reader will say what happened
+            let sent = wire::send(self.init.socket.as_fd(), &Numbered { id, request }, None);
+            if let Err(e) = sent {
+                state.waiting.remove(&id);
                 drop(state);
+                if e.kind() == io::ErrorKind::InvalidData {
+                    // It cannot be said, and nothing of it was: init lives.
+                    return Err(SlotError::Refused {
+                        doing: doing(),
+                        why: e.to_string(),
+                    });
+                }
+                // The reader will say what happened.
                 return Err(SlotError::Lost {
                     doing: doing(),
                     said: self.shared.last_words(),

@@ -7,7 +7,7 @@
 //! when it ends, and cuts change beside it.
 
 use super::host::Slot;
-use super::started::{PATIENCE, unexpected};
+use super::started::PATIENCE;
 use super::wire::{Reply, Request};
 use super::{CutRules, SlotError};
 use std::net::Ipv4Addr;
@@ -27,13 +27,10 @@ impl Slot {
             0 => "letting all be heard again".to_owned(),
             n => format!("keeping {n} addresses from being heard"),
         };
-        match self
-            .ask(Request::Hush(drops.collect()), &doing, PATIENCE)?
-            .0
-        {
-            Reply::Hushed => Ok(()),
-            _ => Err(unexpected(doing())),
-        }
+        let request = Request::Hush(drops.collect());
+        self.answer(request, &doing, PATIENCE, |reply| {
+            matches!(reply, Reply::Hushed).then_some(())
+        })
     }
 
     /// Packets pass again, as far as they are not cut.

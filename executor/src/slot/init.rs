@@ -4,6 +4,9 @@
 //! then serves its one socket (fd 0) on a single-threaded runtime: starts and reaps processes, asks text probes, drops
 //! packets, counts stalls. End of file on the socket ends it, and with it everything in the slot. It takes no
 //! decision of its own; of the files outside the slot it writes the level 3 state file and CRIU's images only.
+//!
+//! What is waited for with a sleep blocks all of it, so that nobody is probed or reaped until then: the launcher's answer (`tree.rs`),
+//! a stopped tree that is to stand still (`still.rs`) and what its connections have on their way (`orphans.rs`). Only snapshots are made so.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -20,7 +23,7 @@ use nix::errno::Errno;
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork, getppid, setsid};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork, setsid};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
@@ -31,7 +34,7 @@ use super::nftables::KernelCuts;
 use super::stall::{StallTracker, TICK_NS};
 use super::tree::{self, Ended, Trees, children_of};
 use super::wire::{self, Frames, FromInit, Numbered, Reply, Request, Setup};
-use super::{Cut, Exit, Level, SpawnSpec, now_ns, orphans, pidfd, probe, still, traffic};
+use super::{Cut, Exit, Level, SpawnSpec, die_with, now_ns, orphans, pidfd, probe, still, traffic};
 
 /// Exit codes of init, seen only in error texts.
 const OK: i32 = 0;
@@ -81,9 +84,10 @@ pub fn slot_init_main(_args: &[String]) -> i32 {
     }
 }
 
-/// Closes what Warren's caller left open: no process of a slot may hold a descriptor from outside.
-fn close_inherited() {
-    // SAFETY: nothing of this process has opened a descriptor above the standard ones yet.
+/// Closes what Warren's caller left open: no process of a slot may hold a descriptor from outside. For the beginning of a process of
+/// ours: it takes away whatever was opened above the standard ones.
+pub(super) fn close_inherited() {
+    // SAFETY: called before anything of this process has opened a descriptor above the standard ones.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
@@ -303,8 +307,11 @@ impl Init {
                         id,
                         result: Ok(Reply::Probed(answers)),
                     };
-                    // A parent that is gone is noticed by the reading side.
-                    let _ = wire::send(out.as_fd(), &reply, None);
+                    if let Err(e) = wire::send(out.as_fd(), &reply, None) {
+                        // All answers in one frame may be too long. A parent that is gone is noticed by the reading side.
+                        let result = Err(e.to_string());
+                        let _ = wire::send(out.as_fd(), &FromInit::Reply { id, result }, None);
+                    }
                 });
                 Ok(())
             }
@@ -425,15 +432,11 @@ impl Init {
     fn spawn(&mut self, spec: &SpawnSpec) -> Result<(i32, u64, OwnedFd), String> {
         let mut command = command_of(spec)?;
         let init = Pid::this();
-        // SAFETY: the closure makes system calls only (three, and a fourth that ends the child), and allocates nothing.
+        // SAFETY: the closure makes system calls only, and allocates nothing.
         unsafe {
             command.pre_exec(move || {
                 let _ = setsid();
-                let _ = set_pdeathsig(Signal::SIGKILL);
-                // Init may have died before the line above: then nothing would ever kill us.
-                if getppid() != init {
-                    libc::_exit(1);
-                }
+                die_with(init);
                 Ok(())
             });
         }

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{getppid, setsid};
 
-use super::init::{command_of, not_started};
+use super::init::{close_inherited, command_of, not_started};
 use super::tree::{Answer, Ended, ORDERS_CAME, Orders, answer_file, orders_file};
 use super::{now_ns, reaped};
 
@@ -24,8 +24,7 @@ pub fn slot_launcher_main() -> i32 {
         return 2;
     }
     let _ = setsid();
-    // SAFETY: nothing of this process has opened a descriptor above the standard ones yet.
-    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+    close_inherited();
     // Blocked since before exec: a signal that came early still waits here.
     let awaited = awaited_signals();
     loop {

@@ -2,7 +2,7 @@
 //!
 //! Who calls it: `run`, which opens one for each run and for what is made once; `doctor` and the begin of a campaign, which try
 //! what works here; and `main` of the binary, which hands `__slot-init` to [`slot_init_main`] and `__slot-launcher` to
-//! [`slot_launcher_main`] before anything else happens.
+//! [`slot_launcher_main`] before anything else happens. `setup/child.rs` takes `die_with` from here.
 //! What it refuses to do: it knows no target, no node configuration and no fault; it places processes, carries text
 //! probes, drops packets between addresses, and makes sure that nothing outlives it.
 //!
@@ -67,11 +67,26 @@ pub use types::{
     Cut, CutRules, Exit, Healed, Level, Owed, ProbeAnswer, SlotConfig, SpawnSpec, Stalls, TextProbe,
 };
 
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+
 /// The hidden subcommand under which the binary is slot init.
 pub const SLOT_INIT: &str = "__slot-init";
 
 /// The hidden subcommand under which it is the launcher.
 pub const SLOT_LAUNCHER: &str = "__slot-launcher";
+
+/// For a child that `parent` has just forked: it is killed when the thread that forked it ends. System calls only, and it allocates nothing:
+/// may be called between fork and exec.
+pub(crate) fn die_with(parent: Pid) {
+    let _ = set_pdeathsig(Signal::SIGKILL);
+    // The parent may have died before the line above: then nothing would ever kill us.
+    if getppid() != parent {
+        // SAFETY: a system call that ends the process at once, with nothing left to be run or dropped.
+        unsafe { libc::_exit(1) };
+    }
+}
 
 /// CLOCK_MONOTONIC in nanoseconds: the one clock of all parts (docs/formats.md).
 pub fn now_ns() -> u64 {

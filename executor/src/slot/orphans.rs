@@ -22,7 +22,7 @@ use nix::sys::socket::{
 
 use super::host::Slot;
 use super::netlink::{Messages, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR};
-use super::started::{PATIENCE, unexpected};
+use super::started::PATIENCE;
 use super::wire::{Reply, Request};
 use super::{Owed, SlotError};
 
@@ -297,13 +297,10 @@ impl Slot {
     /// When it could and now cannot.
     pub fn abort_orphans(&self, addrs: &[Ipv4Addr]) -> Result<(), SlotError> {
         let doing = || "ending the connections of machines without power".to_string();
-        match self
-            .ask(Request::Abort(addrs.to_vec()), &doing, PATIENCE)?
-            .0
-        {
-            Reply::Aborted => Ok(()),
-            _ => Err(unexpected(doing())),
-        }
+        let request = Request::Abort(addrs.to_vec());
+        self.answer(request, &doing, PATIENCE, |reply| {
+            matches!(reply, Reply::Aborted).then_some(())
+        })
     }
 
     /// What the kernel still has to say, once all that the launcher started stands still ([`super::Process::stop`]), and no dump has.
@@ -312,10 +309,11 @@ impl Slot {
     /// When one of them does not stop, and where the kernel does not tell.
     pub fn owed(&self, launcher: i32) -> Result<Owed, SlotError> {
         let doing = || "looking for connections that no dump has".to_string();
-        match self.ask(Request::Owed { launcher }, &doing, PATIENCE)?.0 {
-            Reply::Owed(owed) => Ok(owed),
-            _ => Err(unexpected(doing())),
-        }
+        let request = Request::Owed { launcher };
+        self.answer(request, &doing, PATIENCE, |reply| match reply {
+            Reply::Owed(owed) => Some(owed),
+            _ => None,
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::types::TIMEOUT;
 use super::{ProbeAnswer, TextProbe, now_ns};
 
 /// Longest answer kept, bytes.
@@ -40,7 +41,7 @@ async fn run(probe: TextProbe, until: Instant) -> ProbeAnswer {
     let error = match tokio::time::timeout_at(until, talk).await {
         Ok(Ok(())) => None,
         Ok(Err(e)) => Some(e.to_string()),
-        Err(_) => Some("timeout".to_string()),
+        Err(_) => Some(TIMEOUT.to_owned()),
     };
     ProbeAnswer {
         connected,

@@ -87,8 +87,7 @@ fn exit_of(process: &Process, line: Option<Line>, seen_ns: u64) -> Exit {
         status: line.status,
         signal: line.signal,
         t_ns: line.t_ns,
-        // One that had ended by itself when we shot at it was not killed by us.
-        by_us: marked && line.signal == Some(libc::SIGKILL),
+        by_us: Exit::is_by_us(marked, line.signal),
     }
 }
 

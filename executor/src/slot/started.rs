@@ -1,6 +1,6 @@
 //! The started init process as Warren holds it: start, set-up, the reader thread, end.
 //!
-//! Called by `host.rs`. [`Shared`] is what the reader thread and the callers of a slot have in common; dropping [`Init`]
+//! Called by `host.rs`; `levels.rs` and what asks through it (`hush.rs`, `orphans.rs`, `traffic.rs`) are as patient. [`Shared`] is what the reader thread and the callers of a slot have in common; dropping [`Init`]
 //! ends the slot.
 
 use crossbeam::channel::Sender;
@@ -94,20 +94,29 @@ impl Shared {
         let mut state = self.lock();
         match message {
             FromInit::Reply { id, result } => {
-                if let Ok(Reply::Spawned { pid, .. }) = &result {
-                    state.forget(*pid);
+                // A dead process's number may come again: the exit of the old one must not answer for the new one, nor its mark.
+                // If init tells the end of the old one, it did so before this; and until this is passed on nobody can mark the new one.
+                match &result {
+                    Ok(Reply::Spawned { pid, .. }) => {
+                        state.forget(*pid);
+                    }
+                    Ok(Reply::Launched { processes, .. }) => {
+                        for (pid, _) in processes {
+                            state.forget(*pid);
+                        }
+                    }
+                    _ => {}
                 }
                 if let Some(waiting) = state.waiting.remove(&id) {
                     let _ = waiting.send((result, fd)); // a caller that gave up is no error
                 }
             }
             FromInit::Exit(mut exit) => {
-                // A process that had ended by itself when we shot at it was not killed by us.
                 let marked = state
                     .kills
                     .get(&exit.pid)
                     .is_some_and(|mark| mark.load(Ordering::SeqCst));
-                exit.by_us = marked && exit.signal == Some(libc::SIGKILL);
+                exit.by_us = Exit::is_by_us(marked, exit.signal);
                 state.known.insert(exit.pid, exit.clone());
                 state.exits.push_back(exit);
                 self.changed.notify_all();
@@ -259,6 +268,7 @@ impl Drop for Init {
     }
 }
 
+/// What init answered is no reply to what it was asked.
 pub(super) fn unexpected(doing: String) -> SlotError {
     SlotError::Refused {
         doing,
@@ -282,4 +292,53 @@ fn words(file: &File) -> String {
 fn memory_file() -> io::Result<File> {
     let file = memfd_create(c"slot-init-stderr", MFdFlags::MFD_CLOEXEC)?;
     Ok(File::from(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_comes_again_inherits_nothing() {
+        let spawned = Reply::Spawned {
+            pid: 1001,
+            spawned_ns: 20,
+        };
+        let launched = Reply::Launched {
+            launcher: 1000,
+            processes: vec![(1001, 20), (1002, 20)],
+        };
+        for (reply, again) in [(spawned, 1001..=1001), (launched, 1001..=1002)] {
+            let shared = Shared::default();
+            for pid in 1001..=1003 {
+                shared.lock().kills.entry(pid).or_default();
+            }
+            let old = shared.lock().kills.clone();
+            for (pid, mark) in &old {
+                mark.store(true, Ordering::SeqCst);
+                let exit = Exit {
+                    name: "old".into(),
+                    pid: *pid,
+                    status: None,
+                    signal: Some(libc::SIGKILL),
+                    t_ns: 10,
+                    by_us: false,
+                };
+                shared.take(FromInit::Exit(exit), None);
+            }
+            let result = Ok(reply);
+            shared.take(FromInit::Reply { id: 1, result }, None);
+            let state = shared.lock();
+            for pid in 1001..=1003 {
+                let stays = !again.contains(&pid);
+                let marked = state.kills[&pid].load(Ordering::SeqCst);
+                let known = state.known.contains_key(&pid);
+                assert_eq!((marked, known), (stays, stays), "{pid}");
+                let of_old = old[&pid].load(Ordering::SeqCst);
+                assert!(of_old, "its handle keeps its own mark: {pid}");
+            }
+            // All three were ours, and are told as such.
+            assert!(state.exits.len() == 3 && state.exits.iter().all(|e| e.by_us));
+        }
+    }
 }

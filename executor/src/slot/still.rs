@@ -1,8 +1,9 @@
 //! A tree that stands still, and the clock it goes on with after its dump.
 //!
-//! Called by `tree.rs`. A dump of many JVMs takes seconds, and CRIU notes the clock at its end: whoever is restored would find all
-//! these seconds gone at once, and sessions and leases with them. So the tree is stopped before, and its images are told the clock of
-//! that moment. It stops nobody and reads of CRIU's images only the one of the clock.
+//! Called by `tree.rs`, and by `init.rs` before it looks for what no dump has. A dump of many JVMs takes seconds, and CRIU notes the
+//! clock at its end: whoever is restored would find all these seconds gone at once, and sessions and leases with them. So the tree is
+//! stopped before, and its images are told the clock of that moment. It stops nobody and reads of CRIU's images only the one of the
+//! clock.
 
 use std::fs;
 use std::path::Path;
@@ -25,6 +26,7 @@ const NS: u64 = 1_000_000_000;
 const BYTES: u64 = 2;
 
 /// Waits until all that the launcher started, and was stopped by a signal, stands still. Returns the clock since when it does, ns.
+/// Blocks slot init meanwhile.
 pub(super) fn still_since(launcher: i32) -> Result<u64, String> {
     let until = Instant::now() + LIMIT;
     for process in children_of(Pid::from_raw(launcher)) {

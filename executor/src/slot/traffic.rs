@@ -4,7 +4,7 @@
 //! are gone when a cut begins or ends, so this is for runs without any. It knows of no agent.
 
 use super::host::Slot;
-use super::started::{PATIENCE, unexpected};
+use super::started::PATIENCE;
 use super::wire::{Reply, Request};
 use super::{Cut, CutRules, SlotError};
 use serde::{Deserialize, Serialize};
@@ -59,13 +59,10 @@ impl Slot {
     /// Where [`Slot::kernel_cuts`] says no.
     pub fn count_traffic(&self, addrs: &[Ipv4Addr]) -> Result<(), SlotError> {
         let doing = || "counting the nodes' traffic".to_string();
-        match self
-            .ask(Request::CountTraffic(addrs.to_vec()), &doing, PATIENCE)?
-            .0
-        {
-            Reply::CountingTraffic => Ok(()),
-            _ => Err(unexpected(doing())),
-        }
+        let request = Request::CountTraffic(addrs.to_vec());
+        self.answer(request, &doing, PATIENCE, |reply| {
+            matches!(reply, Reply::CountingTraffic).then_some(())
+        })
     }
 
     /// What was counted since, in the order asked.
@@ -74,10 +71,10 @@ impl Slot {
     /// As [`Slot::count_traffic`].
     pub fn traffic(&self) -> Result<Vec<Traffic>, SlotError> {
         let doing = || "asking for the nodes' traffic".to_string();
-        match self.ask(Request::Traffic, &doing, PATIENCE)?.0 {
-            Reply::Traffic(traffic) => Ok(traffic),
-            _ => Err(unexpected(doing())),
-        }
+        self.answer(Request::Traffic, &doing, PATIENCE, |reply| match reply {
+            Reply::Traffic(traffic) => Some(traffic),
+            _ => None,
+        })
     }
 }
 

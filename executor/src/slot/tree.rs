@@ -149,22 +149,10 @@ impl Trees {
         fs::write(orders_file(), orders).map_err(io)?;
         kill(Pid::from_raw(launcher), ORDERS_CAME)
             .map_err(|e| format!("the launcher is gone: {e}"))?;
-        let until = Instant::now() + LAUNCH_LIMIT;
-        let said = loop {
-            match fs::read(&answer) {
-                Ok(said) => break said,
-                Err(_) if Instant::now() < until => std::thread::sleep(LAUNCH_TURN),
-                Err(e) => {
-                    let limit = LAUNCH_LIMIT.as_secs();
-                    return Err(format!("no answer of the launcher within {limit} s: {e}"));
-                }
-            }
-        };
-        let answer: Answer = serde_json::from_slice(&said)
-            .map_err(|e| format!("the launcher's answer cannot be read: {e}"))?;
+        let processes = answer_of_launcher(&answer)??;
         Ok(Reply::Launched {
             launcher,
-            processes: answer?,
+            processes,
         })
     }
 
@@ -342,6 +330,22 @@ impl Trees {
             Wait::LauncherGone { clock_offset } => Some((id, Ok(Reply::Restored { clock_offset }))),
         }
     }
+}
+
+/// What the launcher writes to this file, awaited. It blocks slot init, which probes and reaps nobody until then: only snapshots are made so.
+fn answer_of_launcher(file: &Path) -> Result<Answer, String> {
+    let until = Instant::now() + LAUNCH_LIMIT;
+    let said = loop {
+        match fs::read(file) {
+            Ok(said) => break said,
+            Err(_) if Instant::now() < until => std::thread::sleep(LAUNCH_TURN),
+            Err(e) => {
+                let limit = LAUNCH_LIMIT.as_secs();
+                return Err(format!("no answer of the launcher within {limit} s: {e}"));
+            }
+        }
+    };
+    serde_json::from_slice(&said).map_err(|e| format!("the launcher's answer cannot be read: {e}"))
 }
 
 /// What no dump of the tree has.

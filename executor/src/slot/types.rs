@@ -130,8 +130,16 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// When its parent, slot init or a launcher, reaped it, CLOCK_MONOTONIC ns; when it was first seen dead where a launcher did not say.
     pub t_ns: u64,
-    /// True if [`super::Process::kill`] was called before it ended: never a self-exit, never a finding.
+    /// Whether our SIGKILL ended it: never a self-exit, never a finding.
     pub by_us: bool,
+}
+
+impl Exit {
+    /// Whether our SIGKILL ended a process: `marked` if we shot at it. One that had ended by itself just before was not
+    /// killed by us.
+    pub(super) fn is_by_us(marked: bool, signal: Option<i32>) -> bool {
+        marked && signal == Some(libc::SIGKILL)
+    }
 }
 
 /// What of a tree's connections no dump has, for people: each names one. Nothing where nothing would be lost.
@@ -154,6 +162,9 @@ pub struct TextProbe {
     pub send: String,
 }
 
+/// [`ProbeAnswer::error`] of a probe whose time was over.
+pub(super) const TIMEOUT: &str = "timeout";
+
 /// The answer of one [`TextProbe`], in the order of the probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeAnswer {
@@ -161,7 +172,7 @@ pub struct ProbeAnswer {
     pub connected: bool,
     /// What was read (at most 1 MiB, bad UTF-8 replaced), also when the reading ended in an error.
     pub text: String,
-    /// Why it is not complete: `connection refused`, `timeout`, ...; `None` if it is.
+    /// Why it is not complete: `connection refused`, [`ProbeAnswer::timed_out`], ...; `None` if it is.
     pub error: Option<String>,
     /// When the probe ended, CLOCK_MONOTONIC ns.
     pub t_ns: u64,
@@ -171,6 +182,11 @@ impl ProbeAnswer {
     /// Connected, and read to the end.
     pub fn ok(&self) -> bool {
         self.connected && self.error.is_none()
+    }
+
+    /// Its time was over before it was complete.
+    pub fn timed_out(&self) -> bool {
+        self.error.as_deref() == Some(TIMEOUT)
     }
 }
 

@@ -150,17 +150,44 @@ pub(super) enum FromInit {
     Exit(Exit),
 }
 
+/// The length of a body, by what stands before it.
+///
+/// # Errors
+/// `InvalidData`: no frame is so long.
+fn length_of(head: [u8; 4]) -> io::Result<usize> {
+    checked(u32::from_le_bytes(head) as usize)
+}
+
+/// A body with its length before it.
+///
+/// # Errors
+/// As [`length_of`].
+fn framed(body: &[u8]) -> io::Result<Vec<u8>> {
+    let head = (checked(body.len())? as u32).to_le_bytes();
+    Ok([&head, body].concat())
+}
+
+fn checked(len: usize) -> io::Result<usize> {
+    if len > MAX_FRAME {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("frame of {len} bytes"),
+        ));
+    }
+    Ok(len)
+}
+
 /// Sends one message, and a descriptor with its first byte. Waits when the socket is full, blocking or not: the other
 /// side always drains.
+///
+/// # Errors
+/// `InvalidData`: it fits into no frame, or a path in it is no UTF-8; nothing was sent then. Else what the system says.
 pub(super) fn send<T: Serialize>(
     socket: BorrowedFd<'_>,
     message: &T,
     pass: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    let body = serde_json::to_vec(message)?;
-    let mut frame = Vec::with_capacity(body.len() + 4);
-    frame.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    frame.extend_from_slice(&body);
+    let frame = framed(&serde_json::to_vec(message)?)?;
     let raw: Vec<RawFd> = pass.iter().map(|f| f.as_raw_fd()).collect();
     let mut sent = 0;
     while sent < frame.len() {
@@ -200,14 +227,7 @@ pub(super) fn receive<T: DeserializeOwned>(
     let Some(fd) = fill(socket, &mut head)? else {
         return Ok(None);
     };
-    let len = u32::from_le_bytes(head) as usize;
-    if len > MAX_FRAME {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("frame of {len} bytes"),
-        ));
-    }
-    let mut body = vec![0u8; len];
+    let mut body = vec![0u8; length_of(head)?];
     if fill(socket, &mut body)?.is_none() {
         return Ok(None);
     }
@@ -263,13 +283,7 @@ impl Frames {
         let Some(head) = self.bytes.first_chunk::<4>() else {
             return Ok(None);
         };
-        let len = u32::from_le_bytes(*head) as usize;
-        if len > MAX_FRAME {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("frame of {len} bytes"),
-            ));
-        }
+        let len = length_of(*head)?;
         if self.bytes.len() < 4 + len {
             return Ok(None);
         }
@@ -329,6 +343,22 @@ mod tests {
             frames.next::<Numbered>().is_err(),
             "a giant frame is refused"
         );
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_frame_is_neither_sent_nor_awaited() {
+        let long = MAX_FRAME + 1;
+        let refused = [
+            framed(&vec![0; long]).unwrap_err(),
+            length_of((long as u32).to_le_bytes()).unwrap_err(),
+        ];
+        for e in refused {
+            assert_eq!(e.kind(), io::ErrorKind::InvalidData);
+            assert_eq!(e.to_string(), format!("frame of {long} bytes"));
+        }
+        let most = (MAX_FRAME as u32).to_le_bytes();
+        assert_eq!(length_of(most).unwrap(), MAX_FRAME);
+        assert_eq!(framed(b"ab").unwrap(), [2, 0, 0, 0, b'a', b'b']);
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Questions {
 /// Whether this answer to a probe is the one that is expected. A server may reset the connection after it: what was read counts.
 fn holds(answer: &ProbeAnswer, probe: &Probe, expect: &Regex) -> bool {
     answer.connected
-        && (probe.send.is_empty() || answer.error.as_deref() != Some("timeout"))
+        && (probe.send.is_empty() || !answer.timed_out())
         && expect.is_match(&answer.text)
 }
 
