@@ -82,6 +82,19 @@ wire_enum! {
     }
 }
 
+impl Phase {
+    /// The phase of a point that was met in this one: points count in `start` or in `test`.
+    #[must_use]
+    pub fn of_point(self) -> Phase {
+        match self {
+            Phase::Start => Phase::Start,
+            Phase::Setup | Phase::Test | Phase::Degraded | Phase::Heal | Phase::Final => {
+                Phase::Test
+            }
+        }
+    }
+}
+
 impl Kind {
     /// The message points of CoFI: where partitions may start.
     #[must_use]

@@ -97,7 +97,14 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The exact point of an event.
+    /// Whether each event is of a node that the trace names; of a trace that was read, before it is used.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let nodes = self.nodes.len();
+        self.events.iter().all(|e| usize::from(e.node) < nodes)
+    }
+
+    /// The exact point of an event. Its node must be one of the trace's.
     #[must_use]
     pub fn point(&self, e: &TraceEvent) -> IoPoint {
         IoPoint {
@@ -106,11 +113,7 @@ impl Trace {
             kind: e.kind,
             place: e.place,
             n: e.n,
-            phase: if e.phase == Phase::Start {
-                Phase::Start
-            } else {
-                Phase::Test
-            },
+            phase: e.phase.of_point(),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::void::Void;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
 /// The worst thing found.
 #[derive(
@@ -27,6 +28,18 @@ pub enum FailureKind {
     Hang,
 }
 
+impl FailureKind {
+    /// The most serious first: what a finding is filed under, and what its run is saved for.
+    #[must_use]
+    pub fn rank(self) -> u8 {
+        match self {
+            FailureKind::Safety => 0,
+            FailureKind::Liveness => 1,
+            FailureKind::Hang => 2,
+        }
+    }
+}
+
 /// As in every file and message.
 impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,6 +48,19 @@ impl fmt::Display for FailureKind {
             FailureKind::Liveness => "liveness",
             FailureKind::Hang => "hang",
         })
+    }
+}
+
+impl FromStr for FailureKind {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "safety" => Ok(FailureKind::Safety),
+            "liveness" => Ok(FailureKind::Liveness),
+            "hang" => Ok(FailureKind::Hang),
+            _ => Err(format!("`{s}` is none of safety, liveness, hang")),
+        }
     }
 }
 
@@ -118,11 +144,7 @@ impl Judgement {
     pub fn signature(&self) -> Option<&str> {
         self.failures
             .iter()
-            .min_by_key(|f| match f.kind {
-                FailureKind::Safety => 0,
-                FailureKind::Liveness => 1,
-                FailureKind::Hang => 2,
-            })
+            .min_by_key(|f| f.kind.rank())
             .map(|f| f.signature.as_str())
     }
 }

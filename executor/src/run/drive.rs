@@ -223,43 +223,55 @@ impl<'r, 'a> Drive<'r, 'a> {
         self.work()?;
         if !self.stopped && now.saturating_sub(self.last_tick) >= TICK_NS {
             self.last_tick = now;
-            // Its processes died unseen with it: nothing that could still be waited for will come.
-            if let Some(said) = self.cluster.slot.lost() {
-                return Err(RunError::Slot(format!("slot init has ended{said}")));
-            }
-            if now.saturating_sub(self.last_room) >= ROOM_NS {
-                self.last_room = now;
-                self.look_for_room();
-            }
-            self.look_for_answers();
-            for (i, role) in self.cluster.changed_roles() {
-                let name = self.cluster.nodes[i].name.clone();
-                self.controller.set_role(&name, role.as_deref());
-            }
-            if !self.controller.finished() {
-                let awaited = self.controller.awaited().map(|f| f.at.clone());
-                self.watcher.look(
-                    self.cluster,
-                    self.controller.current(),
-                    awaited.as_ref(),
-                    now,
-                );
-                let watch = Watch {
-                    entries: self.watcher.entries.clone(),
-                    last_event: self.watcher.last_event,
-                    workload_over: self.phase > Phase::Test
-                        || (self.phase == Phase::Test
-                            && (self.workload_gone.is_some()
-                                || self.cluster.workload_page.done(crate::link::Command::Go))),
-                    limit: now > self.deadline,
-                    stopped: self.stopping(),
-                };
-                self.queue.push_back(Seen::Tick(watch));
-                self.work()?;
-            }
-            self.show(false);
+            self.tick(now)?;
         }
         Ok(())
+    }
+
+    /// What is looked at less often than for claims and exits.
+    fn tick(&mut self, now: u64) -> Result<(), RunError> {
+        // Its processes died unseen with it: nothing that could still be waited for will come.
+        if let Some(said) = self.cluster.slot.lost() {
+            return Err(RunError::Slot(format!("slot init has ended{said}")));
+        }
+        if now.saturating_sub(self.last_room) >= ROOM_NS {
+            self.last_room = now;
+            self.look_for_room();
+        }
+        self.look_for_answers();
+        for (i, role) in self.cluster.changed_roles() {
+            let name = self.cluster.nodes[i].name.clone();
+            self.controller.set_role(&name, role.as_deref());
+        }
+        if !self.controller.finished() {
+            let watch = self.watch(now);
+            self.queue.push_back(Seen::Tick(watch));
+            self.work()?;
+        }
+        self.show(false);
+        Ok(())
+    }
+
+    /// What the controller is told at each tick.
+    fn watch(&mut self, now: u64) -> Watch {
+        let awaited = self.controller.awaited().map(|f| f.at.clone());
+        self.watcher.look(
+            self.cluster,
+            self.controller.current(),
+            awaited.as_ref(),
+            now,
+        );
+        let told = || {
+            self.workload_gone.is_some()
+                || self.cluster.workload_page.done(crate::link::Command::Go)
+        };
+        Watch {
+            entries: self.watcher.entries.clone(),
+            last_event: self.watcher.last_event,
+            workload_over: self.phase > Phase::Test || (self.phase == Phase::Test && told()),
+            limit: now > self.deadline,
+            stopped: self.stopping(),
+        }
     }
 
     fn work(&mut self) -> Result<(), RunError> {
@@ -313,11 +325,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                     kind: e.kind,
                     place: e.place,
                     n: e.n,
-                    phase: if e.phase == Phase::Start {
-                        Phase::Start
-                    } else {
-                        Phase::Test
-                    },
+                    phase: e.phase.of_point(),
                 },
                 peer,
                 event: Some(index),

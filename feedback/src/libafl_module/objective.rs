@@ -15,7 +15,7 @@ use libafl_bolts::{
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use warren_model::{Failure, FailureKind, FaultSequence, Judgement, Verdict};
+use warren_model::{Failure, FaultSequence, Judgement, Verdict};
 
 /// So many runs of each signature are saved; from then on its runs may become seeds.
 pub const SAVED_EACH: u32 = 5;
@@ -43,7 +43,7 @@ pub struct BugCount {
 impl SavedBugs {
     /// Whether a signature was saved as often as we save one.
     #[must_use]
-    pub fn well_saved(&self, signature: &str) -> bool {
+    fn well_saved(&self, signature: &str) -> bool {
         self.bugs
             .get(signature)
             .is_some_and(|c| c.saved >= SAVED_EACH)
@@ -67,14 +67,7 @@ impl SavedBugs {
             .failures
             .iter()
             .filter(|f| !self.well_saved(&f.signature))
-            .min_by_key(|f| {
-                let serious = match f.kind {
-                    FailureKind::Safety => 0,
-                    FailureKind::Liveness => 1,
-                    FailureKind::Hang => 2,
-                };
-                (serious, rank(f))
-            })
+            .min_by_key(|f| (f.kind.rank(), rank(f)))
     }
 
     /// Whether a signature fell so often that nothing is expected of it any more.
@@ -116,12 +109,6 @@ impl SavedBugs {
     /// The replays of a run showed it often enough: whatever they did before, something is expected of it.
     pub fn stood(&mut self, signature: &str) {
         self.bugs.entry(signature.to_owned()).or_default().fell = 0;
-    }
-
-    /// Distinct signatures: AFL's `saved_crashes` counts these runs' files, this counts bugs.
-    #[must_use]
-    pub fn unique(&self) -> usize {
-        self.bugs.len()
     }
 }
 

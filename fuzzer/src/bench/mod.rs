@@ -7,6 +7,7 @@
 pub mod figures;
 pub mod slots;
 
+use crate::campaign::stats::peak_rss_mib;
 use crate::campaign::{RunRole, StoredLine, WayOut};
 use crate::cli::args::BenchArgs;
 use crate::cli::exit::{CliError, Exit};
@@ -244,30 +245,9 @@ fn tests_of(jsonl: &str) -> Result<Vec<FaultTest>, String> {
     Ok(tests)
 }
 
-/// Own peak of resident memory.
-fn peak_rss_mib() -> Option<f64> {
-    vm_hwm_mib(&std::fs::read_to_string("/proc/self/status").ok()?)
-}
-
-fn vm_hwm_mib(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    let kib: u32 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(f64::from(kib) / 1024.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_is_the_peak() {
-        assert_eq!(
-            vm_hwm_mib("VmPeak:\t9 kB\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n"),
-            Some(2.0)
-        );
-        assert_eq!(vm_hwm_mib("VmRSS: 1 kB\n"), None);
-        assert!(peak_rss_mib().is_some_and(|m| m > 1.0));
-    }
 
     /// Ctrl-C before the first run: what was measured until then is not lost for a file that was never made.
     #[test]

@@ -75,12 +75,7 @@ impl<'a> FindingLine<'a> {
         let &[signature, kind, checker, rate] = words.as_slice() else {
             return None;
         };
-        let kind = match kind {
-            "safety" => FailureKind::Safety,
-            "liveness" => FailureKind::Liveness,
-            "hang" => FailureKind::Hang,
-            _ => return None,
-        };
+        let kind = kind.parse().ok()?;
         let (k, n) = rate.split_once('/')?;
         let (k, n) = (k.parse().ok()?, n.parse().ok()?);
         Some(FindingLine {

@@ -10,6 +10,7 @@ pub mod finding;
 pub mod folder;
 mod instance;
 pub mod names;
+pub mod packed;
 mod rates;
 pub mod run_file;
 pub mod run_line;

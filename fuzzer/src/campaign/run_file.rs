@@ -5,6 +5,7 @@
 //! reader refuses every other one.
 
 use crate::campaign::FuzzError;
+use crate::campaign::packed::{pack, unpack};
 use crate::search::Bounds;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -13,8 +14,6 @@ use warren_model::{FaultSequence, RunRecord, Trace};
 /// Version of the layout.
 pub const RUN_FILE_VERSION: u8 = 5;
 const MAGIC: &[u8; 7] = b"WARNRUN";
-/// Traces compress ten times and more even at the fastest level.
-const LEVEL: i32 = 3;
 
 /// A kept run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,8 +149,7 @@ impl StoredRun {
             path: path.clone(),
             why,
         };
-        let plain = postcard::to_allocvec(self).map_err(|e| format(e.to_string()))?;
-        let packed = zstd::encode_all(&plain[..], LEVEL).map_err(|e| format(e.to_string()))?;
+        let packed = pack(self).map_err(format)?;
         let mut bytes = MAGIC.to_vec();
         bytes.push(b'0' + RUN_FILE_VERSION);
         bytes.extend_from_slice(&packed);
@@ -186,19 +184,23 @@ impl StoredRun {
                 path,
             });
         }
-        let plain = zstd::decode_all(packed).map_err(|e| format(format!("is damaged: {e}")))?;
         let run = match version {
-            2 => postcard::from_bytes::<Version2>(&plain).map(StoredRun::from),
-            3 | 4 => postcard::from_bytes::<Version4>(&plain).map(StoredRun::from),
-            _ => postcard::from_bytes(&plain),
+            2 => unpack::<Version2>(packed).map(StoredRun::from),
+            3 | 4 => unpack::<Version4>(packed).map(StoredRun::from),
+            _ => unpack(packed),
         };
-        run.map_err(|e| format(format!("is damaged: {e}")))
+        let run = run.map_err(|e| format(format!("is damaged: {e}")))?;
+        // Files of earlier Warrens have no sum.
+        match run.trace.is_whole() {
+            true => Ok(run),
+            false => Err(format("is damaged: an event of no node".into())),
+        }
     }
 }
 
 /// `runs/<id>.parked`: the classes of a seed run that left memory, with which occurrences were tried. zstd over postcard.
 pub mod parked {
-    use super::{FuzzError, LEVEL, Path, PathBuf};
+    use super::{FuzzError, Path, PathBuf, pack, unpack};
     use crate::campaign::folder::{io, write_synced};
     use crate::search::queue::Entry;
 
@@ -216,8 +218,7 @@ pub mod parked {
             path: path.clone(),
             why,
         };
-        let plain = postcard::to_allocvec(entry).map_err(|e| format(e.to_string()))?;
-        let packed = zstd::encode_all(&plain[..], LEVEL).map_err(|e| format(e.to_string()))?;
+        let packed = pack(entry).map_err(format)?;
         write_synced(&path, &packed)
     }
 
@@ -232,8 +233,7 @@ pub mod parked {
             path: path.clone(),
             why: format!("is damaged: {why}"),
         };
-        let plain = zstd::decode_all(&packed[..]).map_err(|e| damaged(e.to_string()))?;
-        postcard::from_bytes(&plain).map_err(|e| damaged(e.to_string()))
+        unpack(&packed).map_err(damaged)
     }
 
     /// Removes it: memory and journal know better from now on.

@@ -177,7 +177,9 @@ fn counted(line: &StoredLine, found: &BTreeMap<&str, u64>) -> Result<Vec<FailedC
     for failure in line.failures.iter().filter(|_| line.void.is_none()) {
         let check: FailedCheck = failure.parse()?;
         let first = found.get(check.signature.as_str());
-        if check.kind == "safety" || first.is_some_and(|run| line.run >= *run) {
+        if check.kind.parse() == Ok(FailureKind::Safety)
+            || first.is_some_and(|run| line.run >= *run)
+        {
             counted.push(check);
         }
     }

@@ -6,13 +6,13 @@
 use super::table::Table;
 use crate::campaign::FuzzError;
 use crate::campaign::folder::{append, io, write_whole};
+use crate::campaign::packed::LEVEL;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use warren_model::ids::fnv1a;
 
 /// Version of found.jsonl.
 pub const FOUND_VERSION: u32 = 1;
-const LEVEL: i32 = 3;
 
 /// First line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

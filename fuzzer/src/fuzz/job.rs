@@ -15,15 +15,15 @@ use crate::search::rand::{below, chance};
 use crate::search::shapes::Ground;
 use crate::search::warren::WHOLE;
 use crate::search::{
-    Drawing, NextRun, Origin, Pick, Queue, StrategyKind, Warren, energy, random, random_points,
-    shapes, symmetry, waits,
+    Drawing, NextRun, Origin, Parts, Pick, Queue, StrategyKind, Warren, energy, random,
+    random_points, shapes, symmetry, waits,
 };
 use libafl::HasMetadata;
 use libafl::corpus::Corpus;
 use libafl::mutators::{MutationResult, Mutator};
 use libafl::state::{HasCorpus, HasRand};
 use std::rc::Rc;
-use warren_model::{FaultSequence, StartState, Trace};
+use warren_model::{ClusterShape, FaultSequence, StartState, Trace};
 
 /// Kept runs that are looked at for one of a lineage that has the energy.
 const KEPT_TRIES: u32 = 64;
@@ -161,7 +161,7 @@ impl Session {
         let job = Job {
             lines,
             why: reason(&pick, &sequence),
-            twin: twin(&sequence, drawing),
+            twin: twin(&sequence, drawing.parts, drawing.shape),
             sequence,
             waits: match pick.tries {
                 0 => waits::of_child(&stored.record.injected, t_ns, self.limits.fault_wait),
@@ -189,11 +189,13 @@ impl Session {
         state: &mut State,
         drawing: &Drawing<'_>,
     ) -> Result<Option<Job>, FuzzError> {
-        self.tell_shapes_never_cast(drawing)?;
+        self.find_shapes_never_cast(drawing)?;
         let start = self.draw_start(state);
         let ground = self.ground(start)?;
         let warren = state.metadata_mut::<Warren>()?.clone();
         let (all, target) = (&self.options.shapes, &self.options.target);
+        let never = &self.explored.never_cast;
+        let all = all.iter().filter(|s| !never.contains(&s.name));
         let Some((name, sequence)) =
             shapes::draw(all, &warren, &ground, target, drawing, state.rand_mut())
         else {
@@ -207,8 +209,8 @@ impl Session {
         Ok(self.drawn(sequence, origin, why, &ground.trace, drawing))
     }
 
-    /// Before the first shape is cast: a user would wait in vain for these.
-    fn tell_shapes_never_cast(&mut self, drawing: &Drawing<'_>) -> Result<(), FuzzError> {
+    /// Before the first shape is cast: a user would wait in vain for these, and as none of them is ever tested, their weight would stay the highest.
+    fn find_shapes_never_cast(&mut self, drawing: &Drawing<'_>) -> Result<(), FuzzError> {
         if !self.explored.grounds.is_empty() {
             return Ok(());
         }
@@ -225,6 +227,7 @@ impl Session {
                 never.join(", ")
             ));
         }
+        self.explored.never_cast = never.into_iter().map(str::to_owned).collect();
         Ok(())
     }
 
@@ -395,7 +398,7 @@ impl Session {
     ) -> Option<Job> {
         let job = Job {
             lines: describe(&sequence, trace),
-            twin: twin(&sequence, drawing),
+            twin: twin(&sequence, drawing.parts, drawing.shape),
             sequence,
             origin,
             why,
@@ -443,12 +446,12 @@ impl Session {
     }
 }
 
-fn twin(sequence: &FaultSequence, drawing: &Drawing<'_>) -> Option<u64> {
-    drawing
-        .parts
-        .symmetry
-        .then(|| symmetry::identity(sequence, drawing.shape))
-        .flatten()
+/// What it shares with the sequences that are the same by symmetry; none where nobody asked for that.
+pub(super) fn twin(sequence: &FaultSequence, parts: Parts, shape: &ClusterShape) -> Option<u64> {
+    match parts.symmetry {
+        true => symmetry::identity(sequence, shape),
+        false => None,
+    }
 }
 
 fn parent_of<'a>(stored: &'a StoredRun, drawing: &Drawing<'_>) -> Option<Parent<'a>> {

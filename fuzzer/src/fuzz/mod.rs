@@ -28,7 +28,7 @@ pub use confirming::tally::NEEDED;
 pub use drive::{Drive, Limits, Observers, median};
 pub use engine::{Manager, Std, campaign};
 pub use figures::describe::describe;
-pub use figures::snapshot::{CurrentRun, FindLine, NodeState, SharedSnapshot, Snapshot};
+pub use figures::snapshot::{CurrentRun, FindKind, FindLine, NodeState, SharedSnapshot, Snapshot};
 pub use instances::sync::{check_main, common_identity};
 pub use learning::starts_asked::Starts;
 pub use options::{COUNTED, EndReason, FuzzEnd, FuzzOptions};

@@ -74,6 +74,8 @@ pub struct Explored {
     pub root_test_ms: u64,
     /// What shapes are cast on and `random-points` draws from, by the id of the root that was read for it.
     pub grounds: BTreeMap<u64, Rc<Ground>>,
+    /// Shapes that no cast puts on this cluster; known with the first of the grounds.
+    pub never_cast: BTreeSet<String>,
     /// How a kept run began, of those that were looked at; none of one whose file is damaged or gone.
     pub starts: BTreeMap<u64, Option<StartState>>,
 }

@@ -7,12 +7,12 @@ use super::options::{EndReason, FuzzOptions};
 use super::parts::{Beside, Explored, Found};
 use super::{SharedSnapshot, State};
 use crate::campaign::state::Store;
-use crate::campaign::stats::{PLOT_HEADER, peak_rss_mb, unix_now};
+use crate::campaign::stats::{PLOT_HEADER, peak_rss_mib, unix_now};
 use crate::campaign::{Figures, Folder, FuzzError, InjectedRates, RunLine, RunRole, folder};
 use crate::fuzz::confirming::tally::Owed;
 pub use crate::fuzz::figures::counts::{Clock, Counts};
 use crate::fuzz::figures::cpu::CpuMeter;
-use crate::fuzz::figures::snapshot::{CurrentRun, FindLine, Snapshot};
+use crate::fuzz::figures::snapshot::{CurrentRun, FindKind, FindLine, Snapshot};
 use crate::fuzz::figures::untaught::Untaught;
 use crate::fuzz::instances::sync::Instances;
 use crate::fuzz::learning::learnt::Learnt;
@@ -166,10 +166,10 @@ impl Session {
     }
 
     /// A line of the list of finds.
-    pub fn list_find(&self, what: &str, text: String) {
+    pub fn list_find(&self, what: FindKind, text: String) {
         let line = FindLine {
             at_ms: self.clock.fuzz_ms(),
-            what: what.to_owned(),
+            what,
             text,
         };
         self.snapshot().with(|s| {
@@ -386,7 +386,7 @@ impl Session {
             execs_since_crash: execs_done - c.execs_at_crash.min(execs_done),
             exec_timeout_ms: ms(self.limits.run),
             slowest_exec_ms: c.slowest_ms,
-            peak_rss_mb: peak_rss_mb(),
+            peak_rss_mb: peak_rss_mib().map_or(0, |mib| mib as u64),
             edges_found: edges_found(state),
             total_edges: self.map_size as u64,
             starts: self.learnt.roots.clone(),

@@ -3,6 +3,7 @@
 
 use super::State;
 use super::handed::{Cluster, Fuzzes, Handed};
+use super::job::twin;
 pub use super::kept::{add_seed, drawing, info_of, shape, take_entry, test_stacks};
 use super::kept::{alike_of, parent_stacks, park, unknown_slots, unknown_states, unpark};
 use super::session::Session;
@@ -10,7 +11,7 @@ use crate::campaign::state::hook;
 use crate::campaign::sync_file::KeptThere;
 use crate::campaign::{FuzzError, RunLine, RunRole};
 use crate::fuzz::confirming::confirm;
-use crate::fuzz::figures::snapshot::{CurrentRun, show_progress};
+use crate::fuzz::figures::snapshot::{CurrentRun, FindKind, show_progress};
 use crate::fuzz::figures::untaught::Shown;
 use crate::fuzz::resume::finds;
 use crate::fuzz::resume::saved::Job;
@@ -291,7 +292,7 @@ impl FuzzStage {
         }
         self.session.seed_skipped();
         let text = format!("{}: given up with key n", job.sequence.kinds());
-        self.session.list_find("skipped", text);
+        self.session.list_find(FindKind::Skipped, text);
         self.session.commit(state)?;
         self.session.publish(state, false)
     }
@@ -331,7 +332,10 @@ impl FuzzStage {
             && !void
             && record.not_injected.is_none()
         {
-            session.note_tested(matched.identity());
+            let twin = twin(matched, session.options.parts(), executor.shape());
+            for identity in [matched.identity()].into_iter().chain(twin) {
+                session.note_tested(identity);
+            }
         }
         let drawn = job.pick.is_none() && session.seeds.first_try().is_none();
         if drawn && (void || record.not_injected.is_some()) {
@@ -347,7 +351,7 @@ impl FuzzStage {
         if !judgement.unknowns.is_empty() && judgement.verdict == Verdict::Unknown && !void {
             let whys = judgement.unknowns.iter();
             let whys: Vec<String> = whys.map(|u| format!("{}: {}", u.checker, u.why)).collect();
-            session.list_find("unknown", whys.join("; "));
+            session.list_find(FindKind::Unknown, whys.join("; "));
         }
         let mut line = line(session, state, run, job.role);
         line.coverage = warren_feedback::coverage::slots_set(observers.0.to_slice());
@@ -429,8 +433,8 @@ fn keep<E: Cluster>(
     let kinds = job.sequence.kinds();
     match (info.new_slots, info.new_states) {
         (0, 0) => {}
-        (0, n) => session.list_find("state", finds::new_states(n, &kinds)),
-        (n, _) => session.list_find("coverage", format!("{n} new slots by {kinds}")),
+        (0, n) => session.list_find(FindKind::State, finds::new_states(n, &kinds)),
+        (n, _) => session.list_find(FindKind::Coverage, format!("{n} new slots by {kinds}")),
     }
     if session.options.strategy.has_queue() {
         let parent = parent_stacks(session, job)?;

@@ -23,6 +23,7 @@ use super::engine::campaign;
 use super::*;
 use crate::campaign::EntryName;
 use crate::campaign::FuzzError;
+use crate::fuzz::FindKind;
 use crate::search::StrategyKind;
 use crate::search::sim::{MAP, Sim};
 use made_up::{Tweak, executor};
@@ -201,7 +202,7 @@ fn the_last_new_find_is_the_last_run_that_showed_anything_new() {
     );
     let finds = shown.finds.iter();
     let news: Vec<_> = finds
-        .filter(|f| ["coverage", "state"].contains(&f.what.as_str()))
+        .filter(|f| [FindKind::Coverage, FindKind::State].contains(&f.what))
         .collect();
     assert_eq!(news.last().map(|f| &f.text), Some(&text));
 }

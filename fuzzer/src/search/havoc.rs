@@ -177,12 +177,7 @@ fn finish(
     let mut state = ClusterState::default();
     let mut met: Vec<Met> = Vec::new();
     for (i, step) in steps.into_iter().enumerate() {
-        let on = match step.fault.kind() {
-            FaultKind::Crash => drawing.faults.crash,
-            FaultKind::Reboot => drawing.faults.reboot,
-            FaultKind::PartitionStart | FaultKind::PartitionStop => drawing.faults.partition,
-            FaultKind::Stall => drawing.faults.stall,
-        };
+        let on = drawing.faults.has(step.fault.kind());
         let before = step.before(&state);
         let next = step.after(&state, drawing)?;
         let of_any = drawing.shape.allowed_for_any_nodes(&before, &next);

@@ -377,11 +377,7 @@ fn pattern(trace: &Trace, points: &[&TraceEvent], from: usize, at: usize) -> Pat
         kind: Some(e.kind),
         place: Some(e.place),
         n: arrivals(points, from, at, |o| o.role == e.role),
-        phase: if e.phase == Phase::Start {
-            Phase::Start
-        } else {
-            Phase::Test
-        },
+        phase: e.phase.of_point(),
     }
 }
 

@@ -13,9 +13,9 @@ use std::rc::Rc;
 use warren_model::sequence::Cast;
 use warren_model::sequence::shape::with_role;
 use warren_model::{
-    At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultKind, FaultSequence, GroupShape,
-    Incarnation, Kind, Member, NodeName, Pattern, Phase, Shape, ShapeError, ShapeFault, StartState,
-    Trace, Violation, Who,
+    At, ClusterState, CutHow, CutWho, Fault, FaultAt, FaultSequence, GroupShape, Incarnation, Kind,
+    Member, NodeName, Pattern, Phase, Shape, ShapeError, ShapeFault, StartState, Trace, Violation,
+    Who,
 };
 
 /// Casts tried of one shape before another one has its turn.
@@ -109,15 +109,15 @@ impl Ground {
 }
 
 /// One of the shapes, cast; by weight, the first that can be. None when none can.
-pub fn draw(
-    shapes: &[Shape],
+pub fn draw<'s>(
+    shapes: impl IntoIterator<Item = &'s Shape>,
     warren: &Warren,
     ground: &Ground,
     target: &str,
     drawing: &Drawing<'_>,
     rand: &mut impl Rand,
 ) -> Option<(String, FaultSequence)> {
-    let mut left: Vec<&Shape> = shapes.iter().collect();
+    let mut left: Vec<&Shape> = shapes.into_iter().collect();
     while !left.is_empty() {
         // In thousandths, so that draws stay whole numbers.
         let weight = |i: usize| ((warren.weight(&left[i].name) * 1000.0) as u64).max(1);
@@ -180,6 +180,9 @@ pub fn cast(
             }
         });
         f = f.renamed(&|n: &NodeName| nodes.get(n).unwrap_or(n).clone());
+        if !drawing.faults.has(f.fault.kind()) {
+            return None;
+        }
         if let Fault::PartitionStart { how, .. } = &mut f.fault
             && *how == CutHow::Drop
         {
@@ -199,22 +202,10 @@ pub fn cast(
             }
             p.n = log_uniform(least, most.max(least), rand);
         }
-        if !allowed(drawing, f.fault.kind()) {
-            return None;
-        }
         sequence.faults.push(f);
     }
     follow(&sequence, &lead, drawing).ok()?;
     Some(sequence)
-}
-
-fn allowed(drawing: &Drawing<'_>, kind: FaultKind) -> bool {
-    match kind {
-        FaultKind::Crash => drawing.faults.crash,
-        FaultKind::Reboot => drawing.faults.reboot,
-        FaultKind::PartitionStart | FaultKind::PartitionStop => drawing.faults.partition,
-        FaultKind::Stall => drawing.faults.stall,
-    }
 }
 
 /// A fault of a shape, and for which of the others it comes this time.

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use warren_model::FaultKind;
 
 /// A search strategy (docs/search.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +95,19 @@ pub struct FaultSet {
     /// was asked for.
     #[serde(skip)]
     pub stall: bool,
+}
+
+impl FaultSet {
+    /// Whether faults of this kind are drawn.
+    #[must_use]
+    pub fn has(self, kind: FaultKind) -> bool {
+        match kind {
+            FaultKind::Crash => self.crash,
+            FaultKind::Reboot => self.reboot,
+            FaultKind::PartitionStart | FaultKind::PartitionStop => self.partition,
+            FaultKind::Stall => self.stall,
+        }
+    }
 }
 
 impl Default for FaultSet {

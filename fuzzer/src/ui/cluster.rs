@@ -3,7 +3,7 @@
 
 use super::format::short;
 use super::look::{Palette, Part, field, render, styled};
-use crate::fuzz::{CurrentRun, FindLine, NodeState, Snapshot};
+use crate::fuzz::{CurrentRun, FindKind, FindLine, NodeState, Snapshot};
 use crate::text::{clip, clock, columns};
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -400,8 +400,8 @@ fn seconds(ms: u64) -> String {
 /// The newest finds, the newest last; with `times`, when each came.
 fn finds(s: &Snapshot, rows: usize, room: usize, times: bool, p: Palette) -> Vec<Line<'static>> {
     let line = |f: &FindLine| {
-        let style = match f.what.as_str() {
-            "finding" | "hang" => p.fg(ratatui::style::Color::Red),
+        let style = match f.what {
+            FindKind::Finding | FindKind::Hang => p.fg(ratatui::style::Color::Red),
             _ => Style::new(),
         };
         let text = if times {
@@ -409,7 +409,13 @@ fn finds(s: &Snapshot, rows: usize, room: usize, times: bool, p: Palette) -> Vec
         } else {
             short(&f.text)
         };
-        styled(p, LABEL, &clip(&f.what, LABEL), clip(&text, room), style)
+        styled(
+            p,
+            LABEL,
+            &clip(f.what.word(), LABEL),
+            clip(&text, room),
+            style,
+        )
     };
     let skip = s.finds.len().saturating_sub(rows);
     s.finds.iter().skip(skip).map(line).collect()

@@ -2,7 +2,7 @@
 
 use crate::campaign::KeptFinding;
 use crate::campaign::{InjectedRates, Spared};
-use crate::fuzz::{CurrentRun, FindLine, NodeState, Snapshot};
+use crate::fuzz::{CurrentRun, FindKind, FindLine, NodeState, Snapshot};
 use std::time::{Duration, Instant};
 
 pub fn node(name: &str, role: &str, state: &str) -> NodeState {
@@ -92,7 +92,7 @@ pub fn busy(t: Instant) -> Snapshot {
         phase_means_ms: vec![("start".into(), 1900), ("test".into(), 3100)],
         finds: vec![FindLine {
             at_ms: 61_000,
-            what: "finding".into(),
+            what: FindKind::Finding,
             text: "replicas differ 1a2b3c4d".into(),
         }],
         ..Snapshot::default()

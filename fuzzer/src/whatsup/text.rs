@@ -81,30 +81,7 @@ fn individual(i: &Instance, now: u64) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "  {key:<16}: {}", one_line(&value));
     };
-    row(
-        "state",
-        match i.life {
-            Life::Alive => "alive".into(),
-            Life::Silent(s) => format!(
-                "alive, but silent for {}: a long run, a stopped process or a full disk",
-                duration(s)
-            ),
-            Life::Resuming(pid) => {
-                format!("resuming, pid {pid}: the figures are of the process before it")
-            }
-            Life::Dead => format!(
-                "dead or on another machine; last word {} ago",
-                duration(now.saturating_sub(stats.number("last_update")))
-            ),
-            Life::Ended => format!(
-                "ended ({}) {} ago",
-                stats.text("ended"),
-                duration(now.saturating_sub(stats.number("last_update")))
-            ),
-            // Both have no figures.
-            Life::Learning(_) | Life::NotBegun => "not begun".into(),
-        },
-    );
+    row("state", state(&i.life, stats, now));
     if stats.number("others") > 0 {
         row(
             "others",
@@ -170,6 +147,25 @@ fn individual(i: &Instance, now: u64) -> String {
         row("", format!("{number} {}", stats.told(number, what)));
     }
     out
+}
+
+/// Whether it goes on, of one that has figures.
+fn state(life: &Life, stats: &Stats, now: u64) -> String {
+    let silent_for = duration(now.saturating_sub(stats.number("last_update")));
+    match life {
+        Life::Alive => "alive".into(),
+        Life::Silent(s) => format!(
+            "alive, but silent for {}: a long run, a stopped process or a full disk",
+            duration(*s)
+        ),
+        Life::Resuming(pid) => {
+            format!("resuming, pid {pid}: the figures are of the process before it")
+        }
+        Life::Dead => format!("dead or on another machine; last word {silent_for} ago"),
+        Life::Ended => format!("ended ({}) {silent_for} ago", stats.text("ended")),
+        // Both have no figures.
+        Life::Learning(_) | Life::NotBegun => "not begun".into(),
+    }
 }
 
 fn of_them_known(n: usize) -> String {

@@ -4,9 +4,10 @@
 //! A record that is cut off at the end of the file is the one that was being written: it is dropped and cut away. Anything else
 //! that is wrong is an error with its place: so is a length that leads past the end, where a whole record of a later number follows.
 
-use super::{STATE_VERSION, hook, pack};
+use super::{STATE_VERSION, hook};
 use crate::campaign::FuzzError;
 use crate::campaign::folder::{io, write_synced};
+use crate::campaign::packed::{pack, unpack};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};
@@ -87,8 +88,7 @@ impl Journal {
             }
             last = Some(number);
             if number > seq {
-                let plain = zstd::decode_all(packed).map_err(|e| damaged(e.to_string()))?;
-                records.push(postcard::from_bytes(&plain).map_err(|e| damaged(e.to_string()))?);
+                records.push(unpack(packed).map_err(damaged)?);
             }
             at += RECORD_HEAD + packed.len();
         }

@@ -34,6 +34,7 @@ pub use identity::{Difference, Differences, Identity};
 pub use lock::{LOCK, Lock};
 
 use super::folder::io;
+use super::packed::{pack, unpack};
 use crate::campaign::FuzzError;
 use journal::Journal;
 use serde::Serialize;
@@ -46,7 +47,6 @@ use warren_model::ids::fnv1a;
 /// Version of checkpoint and journal.
 pub const STATE_VERSION: u8 = 14;
 const MAGIC: &[u8; 7] = b"WARNCKP";
-const LEVEL: i32 = 3;
 
 /// The two files of one campaign, open for writing.
 #[derive(Debug)]
@@ -226,8 +226,7 @@ fn read_checkpoint<C: DeserializeOwned>(folder: &Path) -> Result<(Identity, u64,
     }
     let damaged = |why: String| format(format!("is damaged: {why}"));
     let (seq, packed) = head.body().map_err(&format)?;
-    let plain = zstd::decode_all(packed).map_err(|e| damaged(e.to_string()))?;
-    let body = postcard::from_bytes(&plain).map_err(|e| damaged(e.to_string()))?;
+    let body = unpack(packed).map_err(damaged)?;
     Ok((head.identity, seq, body))
 }
 
@@ -268,12 +267,6 @@ fn write_checkpoint<C: Serialize>(
     File::open(folder)
         .and_then(|f| f.sync_all())
         .map_err(io("syncing", folder))
-}
-
-/// zstd over postcard.
-pub(super) fn pack<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
-    let plain = postcard::to_allocvec(value).map_err(|e| e.to_string())?;
-    zstd::encode_all(&plain[..], LEVEL).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

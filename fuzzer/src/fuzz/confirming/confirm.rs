@@ -20,6 +20,7 @@ use crate::fuzz::confirming::stand::{
 };
 use crate::fuzz::confirming::story::{keep_otherwise, write_unconfirmed};
 use crate::fuzz::confirming::tally::{Asked, Owed, REPLAYS, Replayed};
+use crate::fuzz::figures::snapshot::FindKind;
 use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::session::Session;
 use crate::known::KnownBug;
@@ -332,7 +333,7 @@ fn not_confirmed(session: &mut Session, seen: &Seen, asked: &Asked) -> Result<()
     let folder = write_unconfirmed(session, seen, (asked.k, asked.n), &rate)?;
     session.say(text.clone());
     session.say(format!("  story:     {}", folder.display()));
-    session.list_find("unknown", text);
+    session.list_find(FindKind::Unknown, text);
     Ok(())
 }
 

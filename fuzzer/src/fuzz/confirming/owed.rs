@@ -6,6 +6,7 @@
 
 use crate::campaign::FuzzError;
 use crate::campaign::folder::{io, write_synced};
+use crate::campaign::packed::LEVEL;
 use crate::campaign::state::folder;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -125,7 +126,7 @@ pub fn write(root: &Path, which: Which, seen: &Seen) -> Result<(), FuzzError> {
         unparked: p.unparked,
     };
     let json = serde_json::to_vec(&stored).map_err(|e| format(e.to_string()))?;
-    let packed = zstd::encode_all(&json[..], 3).map_err(|e| format(e.to_string()))?;
+    let packed = zstd::encode_all(&json[..], LEVEL).map_err(|e| format(e.to_string()))?;
     write_synced(&path, &packed)
 }
 

@@ -8,6 +8,7 @@ use crate::fuzz::confirming::confirm::to_run_again;
 use crate::fuzz::confirming::owed::Seen;
 use crate::fuzz::confirming::story::write_story;
 use crate::fuzz::confirming::tally::{Asked, NEEDED, Replayed};
+use crate::fuzz::figures::snapshot::FindKind;
 use crate::fuzz::options::EndReason;
 use crate::fuzz::session::Session;
 use libafl::HasMetadata;
@@ -101,11 +102,7 @@ pub(in crate::fuzz) fn stand(
     ));
     session.say(format!("  reproduce: {reproduce}"));
     session.say(format!("  minimise:  {minimise}"));
-    let what = match seen.failure.kind {
-        _ if known.is_some() => "known",
-        FailureKind::Hang => "hang",
-        FailureKind::Safety | FailureKind::Liveness => "finding",
-    };
+    let what = FindKind::of_failure(seen.failure.kind, known.is_some());
     session.list_find(what, headline);
     // What is open may fall still: the process that makes the rest of its replays ends for it (`rate`).
     if session.found.findings.last().is_some_and(|f| !is_open(f)) {

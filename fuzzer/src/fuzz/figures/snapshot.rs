@@ -54,13 +54,51 @@ pub struct CurrentRun {
     pub since: Option<Instant>,
 }
 
+/// What a line of the list of finds tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FindKind {
+    Finding,
+    Known,
+    Hang,
+    Coverage,
+    State,
+    Unknown,
+    Skipped,
+}
+
+impl FindKind {
+    /// That of a failure that stands; `known`: by a known bug.
+    #[must_use]
+    pub fn of_failure(kind: FailureKind, known: bool) -> Self {
+        match kind {
+            _ if known => FindKind::Known,
+            FailureKind::Hang => FindKind::Hang,
+            FailureKind::Safety | FailureKind::Liveness => FindKind::Finding,
+        }
+    }
+
+    /// As on the screen and in every file.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            FindKind::Finding => "finding",
+            FindKind::Known => "known",
+            FindKind::Hang => "hang",
+            FindKind::Coverage => "coverage",
+            FindKind::State => "state",
+            FindKind::Unknown => "unknown",
+            FindKind::Skipped => "skipped",
+        }
+    }
+}
+
 /// One line of the list of finds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FindLine {
     /// Fuzzing time, ms.
     pub at_ms: u64,
-    /// `finding`, `known`, `hang`, `coverage`, `state`, `unknown`, `skipped`.
-    pub what: String,
+    pub what: FindKind,
     pub text: String,
 }
 

@@ -415,24 +415,11 @@ impl Session {
         for line in heard.lines {
             match line {
                 Line::Begin(begin) => {
-                    let ours = common_identity(&self.options);
-                    let differences = differences_told(&common(&begin.identity), &ours);
-                    if !differences.is_empty() {
+                    if !self.is_ours(root, &begin) {
                         self.instances.strangers.insert(name.to_owned(), heard.to);
-                        self.say_once(format!(
-                            "{} is another campaign, it is left alone: {}",
-                            root.display(),
-                            differences.in_a_line()
-                        ));
                         return None;
                     }
-                    same_map = begin.map_size == self.map_size as u64;
-                    if !same_map {
-                        self.say_once(format!(
-                            "instance {name}: its coverage map has {} slots, ours {}: its coverage is not taken in",
-                            begin.map_size, self.map_size
-                        ));
-                    }
+                    same_map = self.has_our_map(name, &begin);
                     taken.began = Some((begin.roots, same_map));
                 }
                 Line::Told(told) => {
@@ -458,6 +445,31 @@ impl Session {
             .collect();
         taken.matched.retain(|m| !roots.contains(m));
         Some((taken, fault_ids, heard.more))
+    }
+
+    /// Whether what begins there is an instance of this campaign.
+    fn is_ours(&mut self, root: &Path, begin: &Begin) -> bool {
+        let ours = common_identity(&self.options);
+        let differences = differences_told(&common(&begin.identity), &ours);
+        if !differences.is_empty() {
+            self.say_once(format!(
+                "{} is another campaign, it is left alone: {}",
+                root.display(),
+                differences.in_a_line()
+            ));
+        }
+        differences.is_empty()
+    }
+
+    fn has_our_map(&mut self, name: &str, begin: &Begin) -> bool {
+        let same = begin.map_size == self.map_size as u64;
+        if !same {
+            self.say_once(format!(
+                "instance {name}: its coverage map has {} slots, ours {}: its coverage is not taken in",
+                begin.map_size, self.map_size
+            ));
+        }
+        same
     }
 
     fn take_in(

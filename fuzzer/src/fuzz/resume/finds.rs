@@ -4,12 +4,11 @@
 
 use crate::campaign::finding::Sheet;
 use crate::campaign::{EntryName, KeptFinding, StoredLine};
-use crate::fuzz::figures::snapshot::FindLine;
+use crate::fuzz::figures::snapshot::{FindKind, FindLine};
 use crate::fuzz::session::{FINDS, Session};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use warren_model::FailureKind;
 
 impl Session {
     /// Which findings are known bugs stands in their folders.
@@ -55,7 +54,7 @@ fn names(folder: &Path) -> Vec<EntryName> {
 fn of_queue(names: &[EntryName]) -> Vec<FindLine> {
     let line = |n: &EntryName| FindLine {
         at_ms: n.time_ms,
-        what: "coverage".into(),
+        what: FindKind::Coverage,
         text: format!("new slots by {}", n.op),
     };
     names.iter().filter(|n| n.new_coverage).map(line).collect()
@@ -65,7 +64,7 @@ fn of_queue(names: &[EntryName]) -> Vec<FindLine> {
 fn of_runs(jsonl: impl BufRead) -> Vec<FindLine> {
     let line = |l: StoredLine| FindLine {
         at_ms: l.at_ms,
-        what: "state".into(),
+        what: FindKind::State,
         text: new_states(l.new_states, &l.kinds),
     };
     StoredLine::readable(jsonl)
@@ -82,14 +81,9 @@ pub fn new_states(n: usize, kinds: &str) -> String {
 
 /// A finding that stands.
 fn of_finding(finding: &KeptFinding, at_ms: u64, known: bool) -> FindLine {
-    let what = match finding.kind {
-        _ if known => "known",
-        FailureKind::Hang => "hang",
-        FailureKind::Safety | FailureKind::Liveness => "finding",
-    };
     FindLine {
         at_ms,
-        what: what.into(),
+        what: FindKind::of_failure(finding.kind, known),
         text: format!(
             "{} ({}) [{}]",
             finding.checker, finding.kind, finding.signature

@@ -5,6 +5,7 @@ use super::seeds::{crash, failing, seed};
 use super::*;
 use crate::campaign::state::hook::testing::looking;
 use crate::campaign::{FuzzError, Slots};
+use crate::fuzz::FindKind;
 use crate::search::StrategyKind;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -43,7 +44,7 @@ pub(super) fn sim() -> Sim {
 
 /// A strategy, and how many slots side by side.
 #[derive(Clone, Copy)]
-pub(super) struct Plan(StrategyKind, usize);
+pub(super) struct Plan(pub StrategyKind, pub usize);
 
 impl From<StrategyKind> for Plan {
     fn from(strategy: StrategyKind) -> Self {
@@ -440,12 +441,12 @@ fn the_screen_of_a_resumed_campaign_shows_what_was_found() {
         let s = snapshot.get();
         // What left no file is not shown again. (How many slots were new is in no name.)
         let again = ["coverage", "state", "finding", "hang"];
-        let told = s.finds.iter().filter(|f| again.contains(&f.what.as_str()));
+        let told = s.finds.iter().filter(|f| again.contains(&f.what.word()));
         let mut kinds: Vec<(String, Option<String>)> = told
             .map(|f| {
                 (
-                    f.what.clone(),
-                    Some(f.text.clone()).filter(|_| f.what == "state"),
+                    f.what.word().to_owned(),
+                    Some(f.text.clone()).filter(|_| f.what == FindKind::State),
                 )
             })
             .collect();
