@@ -8,6 +8,7 @@ mod known;
 mod made_up;
 mod measured;
 mod minimise;
+mod no_rules;
 mod otherwise;
 mod resume;
 mod samples;

@@ -14,6 +14,7 @@ use crate::fuzz::resume::saved::Job;
 use crate::fuzz::session::Session;
 use crate::fuzz::stage::{FuzzStage, pass_over, set_options};
 use crate::search::{Origin, Queue};
+use crate::seeds::needs_kernel;
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, CorpusId};
 use libafl::state::HasCorpus;
@@ -148,6 +149,11 @@ impl FuzzStage {
         handed: &mut Handed<'_, E, EM, Z>,
         job: Job,
     ) -> Result<(), FuzzError> {
+        if needs_kernel(&job.sequence)
+            && let Err(why) = handed.executor.kernel_cuts()
+        {
+            return self.leave_out(handed.state, &job, &why);
+        }
         let session = &mut self.session;
         // A retest that Ctrl-C cut off keeps what it was promised.
         let limit = match job.retested {
@@ -179,6 +185,17 @@ impl FuzzStage {
             return Ok(());
         }
         self.look_at_one(handed)
+    }
+
+    /// Such a run is refused at every try: of a campaign that was begun where packets can be dropped, or of a shape of the user's that asks for it.
+    fn leave_out(&mut self, state: &mut State, job: &Job, why: &str) -> Result<(), FuzzError> {
+        self.session.say_once(format!(
+            "sequences that need packets dropped (how = \"drop\" or style = \"machine\") are left out, as that does not work here: {why}"
+        ));
+        if let Some(pick) = &job.pick {
+            state.metadata_mut::<Queue>()?.needs_no_run(pick);
+        }
+        self.session.commit(state)
     }
 
     /// Waits for the next run that ends, and looks at it: repeats it where it told nothing, evaluates, settles, decides.

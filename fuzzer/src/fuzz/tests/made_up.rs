@@ -3,6 +3,7 @@
 use crate::fuzz::State;
 use crate::fuzz::drive::{Drive, Observers};
 use crate::search::sim::{MAP, Sim};
+use crate::seeds::needs_kernel;
 use libafl::executors::{Executor, ExitKind, HasObservers};
 use libafl::state::HasExecutions;
 use libafl_bolts::tuples::{RefIndexable, tuple_list};
@@ -36,6 +37,8 @@ pub(super) struct SimExecutor {
     pub(super) beside: Rc<RefCell<Vec<(String, usize)>>>,
     /// Whose prefixes are to serve no more.
     pub(super) distrusted: Rc<RefCell<Vec<FaultSequence>>>,
+    /// Whether packets can be dropped.
+    pub(super) kernel_cuts: Result<(), String>,
 }
 
 impl SimExecutor {
@@ -95,7 +98,7 @@ impl Drive for SimExecutor {
         false
     }
     fn kernel_cuts(&self) -> Result<(), String> {
-        Ok(())
+        self.kernel_cuts.clone()
     }
     fn map_size(&self) -> usize {
         MAP
@@ -128,6 +131,10 @@ impl Drive for SimExecutor {
         options: RunOptions,
     ) -> Result<(), libafl::Error> {
         assert!(self.started.iter().all(|(t, _)| *t != ticket), "{ticket}");
+        assert!(
+            self.kernel_cuts.is_ok() || !needs_kernel(sequence),
+            "it would be refused: {sequence:?}"
+        );
         let product = self.run(sequence, &options);
         self.started.push_back((ticket, product));
         (self.beside.borrow_mut()).push((sequence.to_text(), self.going_on));
@@ -186,6 +193,7 @@ pub(super) fn executor(sim: Sim, tweak: Tweak) -> (SimExecutor, Arc<Mutex<Judge>
             most: Rc::default(),
             beside: Rc::default(),
             distrusted: Rc::default(),
+            kernel_cuts: Ok(()),
         },
         judge,
     )
