@@ -11,6 +11,9 @@ use warren_executor::setup::{SetupError, cache};
 /// # Errors
 /// Exit 1: nothing could be asked or fetched. Exit 2: a version that nobody has.
 pub fn run(args: &JdkArgs) -> Result<Exit, CliError> {
+    if let JdkCommand::Get { versions } = &args.command {
+        are_offered(versions)?;
+    }
     let cache = cache::dir().map_err(CliError::setup)?;
     match &args.command {
         JdkCommand::List => {
@@ -18,12 +21,6 @@ pub fn run(args: &JdkArgs) -> Result<Exit, CliError> {
             print!("{}", table(&all));
         }
         JdkCommand::Get { versions } => {
-            if let Some(unknown) = versions.iter().find(|v| !OFFERED.contains(v)) {
-                return Err(CliError::usage(format!(
-                    "Java {unknown} cannot be fetched\n  ask for one of {}, or install it and name its folder with --java",
-                    offered()
-                )));
-            }
             let _interrupt = Interrupt::install()?;
             let say = |line: &str| eprintln!("warren: {line}");
             for version in versions {
@@ -38,6 +35,17 @@ pub fn run(args: &JdkArgs) -> Result<Exit, CliError> {
         }
     }
     Ok(Exit::End)
+}
+
+/// Asked before there is a cache: what nobody has needs none.
+fn are_offered(versions: &[u32]) -> Result<(), CliError> {
+    match versions.iter().find(|v| !OFFERED.contains(v)) {
+        None => Ok(()),
+        Some(unknown) => Err(CliError::usage(format!(
+            "Java {unknown} cannot be fetched\n  ask for one of {}, or install it and name its folder with --java",
+            offered()
+        ))),
+    }
 }
 
 fn offered() -> String {
@@ -72,6 +80,30 @@ fn table(all: &[Candidate]) -> String {
 mod tests {
     use super::*;
     use warren_executor::setup::jdk::{Jdk, Place};
+
+    #[test]
+    fn a_version_that_nobody_has_says_which_there_are() {
+        for (asked, refused) in [
+            (vec![8, 25], None),
+            (vec![7], Some("Java 7 cannot be fetched")),
+            (vec![17, 0], Some("Java 0 cannot be fetched")),
+            (
+                vec![4_294_967_295],
+                Some("Java 4294967295 cannot be fetched"),
+            ),
+        ] {
+            match (are_offered(&asked), refused) {
+                (Ok(()), None) => {}
+                (Err(e), Some(part)) => assert!(
+                    e.exit == Exit::Usage
+                        && e.text.contains(part)
+                        && e.text.contains("8, 11, 17, 21, 25"),
+                    "{e}"
+                ),
+                (got, want) => panic!("{asked:?}: {got:?}, wanted {want:?}"),
+            }
+        }
+    }
 
     #[test]
     fn the_table_says_where_each_is() {

@@ -147,6 +147,23 @@ mod tests {
         assert_eq!(clock(252_000), "0h04m12s");
     }
 
+    /// On one line, and on several.
+    #[test]
+    fn control_characters() {
+        let table = [
+            ("", "", ""),
+            ("a\u{1b}[2Jb", "a [2Jb", "a [2Jb"),
+            ("a\nb\n", "a b ", "a\nb\n"),
+            ("a\r\n\tb\u{7f}", "a   b ", "a \n b "),
+            // CSI as one character.
+            ("\u{9b}2Jäö日", " 2Jäö日", " 2Jäö日"),
+        ];
+        for (text, one, several) in table {
+            assert_eq!(one_line(text), one, "{text:?}");
+            assert_eq!(printable(text), several, "{text:?}");
+        }
+    }
+
     /// Of a text that is cut off, in columns and in characters.
     #[test]
     fn clipping() {

@@ -176,7 +176,7 @@ fn plot_on_a_campaign_an_empty_one_and_garbage() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     contains(
         &out,
-        &["109 rows of plot_data from 2 instance(s)", "index.html"],
+        &["109 rows of plot_data from 2 instances", "index.html"],
     );
     for name in ["coverage.svg", "queue.svg", "findings.svg", "execs.svg"] {
         let svg = read(name);

@@ -12,7 +12,7 @@ use toml::{Table, Value};
 pub enum TargetError {
     #[error("{file}: cannot be read: {why}")]
     Read { file: PathBuf, why: String },
-    #[error("{file}: not TOML: {why}")]
+    #[error("{file}: not TOML: {why}\n  mend that line (docs/target-toml.md)")]
     Syntax { file: PathBuf, why: String },
     #[error("{file}: key `{key}`: {problem}\n  {remedy}")]
     Key {

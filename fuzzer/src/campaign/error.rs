@@ -2,6 +2,7 @@
 //! the CLI chooses the exit code.
 
 use super::vacant::MIRROR;
+use nix::errno::Errno;
 use std::path::{Path, PathBuf};
 
 /// What can go wrong with a campaign.
@@ -102,12 +103,11 @@ impl FuzzError {
             FuzzError::Format { .. } | FuzzError::Version { .. } => format!("{self}\n  {content}"),
             FuzzError::Io { source, .. } | FuzzError::Disk { source, .. } => match source.kind() {
                 K::StorageFull | K::QuotaExceeded => format!("{self}\n  free space or {place}"),
-                K::PermissionDenied
-                | K::ReadOnlyFilesystem
-                | K::NotADirectory
-                | K::NotFound
-                | K::AlreadyExists => format!("{self}\n  {place}"),
-                _ => self.to_string(),
+                // Another place has no more of them.
+                _ if source.raw_os_error() == Some(Errno::EMFILE as i32) => {
+                    format!("{self}\n  raise the limit of open files: `ulimit -n 1024`")
+                }
+                _ => format!("{self}\n  {place}"),
             },
             _ => self.to_string(),
         }
@@ -145,6 +145,44 @@ mod tests {
             (io(13), false),
         ] {
             assert_eq!(e.is_of_lost_file(), lost, "{e}");
+        }
+    }
+
+    /// Also kinds of trouble that have no name in std, or whose name nobody thought of: a loop of links, a folder in a file's place.
+    #[test]
+    fn each_trouble_with_a_place_has_a_way_out() {
+        let way_out = WayOut {
+            place: "elsewhere",
+            content: "",
+        };
+        for (code, part) in [
+            (Errno::ENOSPC, "\n  free space or elsewhere"),
+            (Errno::EDQUOT, "\n  free space or elsewhere"),
+            (Errno::EACCES, "\n  elsewhere"),
+            (Errno::ENOTDIR, "\n  elsewhere"),
+            (Errno::ELOOP, "\n  elsewhere"),
+            (Errno::EISDIR, "\n  elsewhere"),
+            (Errno::ENAMETOOLONG, "\n  elsewhere"),
+            (Errno::EIO, "\n  elsewhere"),
+            (
+                Errno::EMFILE,
+                "\n  raise the limit of open files: `ulimit -n 1024`",
+            ),
+        ] {
+            let source = || std::io::Error::from(code);
+            let io = FuzzError::Io {
+                doing: "making",
+                path: "out".into(),
+                source: source(),
+            };
+            let disk = FuzzError::Disk {
+                doing: "making out".into(),
+                source: source(),
+            };
+            for e in [io, disk] {
+                let text = e.told(way_out);
+                assert!(text.ends_with(part), "{code}: {text}");
+            }
         }
     }
 

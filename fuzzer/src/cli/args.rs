@@ -5,10 +5,12 @@
 
 mod arm;
 mod fuzz;
+mod number;
 
 pub use arm::{Arm, How};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use fuzz::FuzzArgs;
+use number::at_least;
 use std::path::PathBuf;
 
 /// `warren`.
@@ -17,8 +19,8 @@ use std::path::PathBuf;
     name = "warren",
     version,
     about = "A coverage-guided fuzzer whose inputs are faults: crashes, reboots and partitions of a real cluster",
-    after_help = "Exit codes: 0 end, 1 set-up failed or the verb's own no (seed check, tmin, doctor), 2 usage, 70 hang, 77 bug,\n\
-                  130 second Ctrl-C.\n\
+    after_help = "Exit codes: 0 end, 1 set-up, stored or output files, or the verb's own no (seed check, tmin, doctor), 2 usage,\n\
+                  70 hang, 77 bug, 101 a panic, 130 second Ctrl-C.\n\
                   Ctrl-C once ends gracefully, twice at once. NO_COLOR takes the colours away."
 )]
 pub struct Cli {
@@ -113,7 +115,7 @@ pub struct RunArgs {
     #[arg(short = 's', value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
     /// Limit of one run (default: 60000 or five times `serve_ms` of the target, and its `steps_ms` on top: docs/target-toml.md)
-    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(short = 't', value_name = "MS", value_parser = at_least(1000))]
     pub limit_ms: Option<u64>,
 }
 
@@ -124,7 +126,7 @@ pub struct ReplayArgs {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Run each file TIMES times
-    #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = at_least(1))]
     pub times: u64,
     #[command(flatten)]
     pub each: RunArgs,
@@ -212,7 +214,7 @@ pub struct SeedCheckArgs {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Run each file TIMES times: every run must match
-    #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', value_name = "TIMES", default_value_t = 1, value_parser = at_least(1))]
     pub times: u64,
     #[command(flatten)]
     pub each: RunArgs,
@@ -233,7 +235,7 @@ pub struct TminArgs {
     #[arg(short = 'o', value_name = "OUTFILE")]
     pub out: PathBuf,
     /// Most runs in all
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = at_least(1))]
     pub runs: u64,
     /// Tries of each candidate, replays at the beginning and at the end (default: from how often it fails)
     #[arg(short = 'n', value_name = "TRIES", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -264,8 +266,11 @@ fn signature(text: &str) -> Result<String, String> {
 #[derive(Clone, Debug, Args)]
 pub struct CminArgs {
     /// A campaign's output folder, or one instance of it
-    #[arg(value_name = "OUT")]
-    pub campaign: PathBuf,
+    #[arg(value_name = "OUT", required_unless_present = "input")]
+    pub campaign: Option<PathBuf>,
+    /// The same with AFL's letter
+    #[arg(short = 'i', value_name = "OUT", conflicts_with = "campaign")]
+    pub input: Option<PathBuf>,
     /// Folder for the sequences kept: it is made, or must be empty
     #[arg(short = 'o', value_name = "DIR")]
     pub out: PathBuf,
@@ -303,7 +308,7 @@ pub enum JdkCommand {
     /// Fetch these versions where the cache does not have them, and print their folders
     Get {
         /// 8, 11, 17, 21 or 25
-        #[arg(required = true, value_name = "VERSION", value_parser = clap::value_parser!(u32).range(8..))]
+        #[arg(required = true, value_name = "VERSION")]
         versions: Vec<u32>,
     },
 }
@@ -326,7 +331,7 @@ pub struct BenchArgs {
     )]
     pub slots: Vec<Arm>,
     /// Of each such campaign: seconds of fuzzing
-    #[arg(long, value_name = "S", default_value_t = 150, requires = "slots", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value_t = 150, requires = "slots", value_parser = at_least(1))]
     pub seconds: u64,
     /// Keep these campaigns here, with table and plot (default: a scratch folder)
     #[arg(short = 'o', value_name = "DIR", requires = "slots")]
@@ -365,7 +370,7 @@ pub struct CompareArgs {
         long,
         value_name = "N",
         required_unless_present_any = ["cpu_seconds", "report"],
-        value_parser = clap::value_parser!(u64).range(1..)
+        value_parser = at_least(1)
     )]
     pub runs: Option<u64>,
     /// Budget of a campaign: CPU seconds of fuzzing, Warren's own and those of all it starts
@@ -373,7 +378,7 @@ pub struct CompareArgs {
         long,
         value_name = "SECONDS",
         conflicts_with = "runs",
-        value_parser = clap::value_parser!(u64).range(1..)
+        value_parser = at_least(1)
     )]
     pub cpu_seconds: Option<u64>,
     /// End a campaign as soon as it has shown this bug of bugs.toml (its name or the beginning of it): tests to a bug, for less than whole budgets
@@ -560,6 +565,9 @@ mod tests {
             &["warren", "tmin", "-o", "o"],
             &["warren", "tmin", "f", "-i", "f", "-o", "o"],
             &["warren", "tmin", "f", "-o", "o", "--runs", "0"],
+            &["warren", "cmin", "f"],
+            &["warren", "cmin", "-o", "o"],
+            &["warren", "cmin", "f", "-i", "f", "-o", "o"],
             &["warren", "tmin", "f", "-o", "o", "--signature", "zzz"],
             &["warren", "tmin", "f", "-o", "o", "--signature", "1A2B3C4D"],
         ] {

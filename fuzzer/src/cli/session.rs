@@ -14,7 +14,7 @@ use warren_executor::run::{Runner, RunnerConfig, learn_background};
 use warren_executor::setup::criu::{self, Criu};
 use warren_executor::setup::{SetupError, cache, stopped};
 use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3, try_snapshot};
-use warren_executor::target::{Target, find_target, load_target};
+use warren_executor::target::{Target, TargetError, find_target, load_target};
 use warren_executor::{RunError, RunOptions};
 use warren_feedback::Judge;
 use warren_model::{FaultSequence, StartState};
@@ -266,20 +266,27 @@ pub fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
     let folder = find_target(name, args.targets.as_deref()).map_err(CliError::usage)?;
     let more: Vec<PathBuf> = args.dictionary.iter().cloned().collect();
     for file in &more {
-        readable(file).map_err(|why| {
-            CliError::usage(format!(
-                "-x {}: {why}\n  name a dictionary: a TOML file as those in dictionaries/ (docs/target-toml.md, Dictionaries), or leave -x out",
-                file.display()
-            ))
-        })?;
+        readable(file).map_err(|why| no_dictionary(file, &why))?;
     }
-    let mut target = load_target(&folder, args.version.as_deref(), args.paper, &more)
-        .map_err(CliError::usage)?;
+    let loaded = load_target(&folder, args.version.as_deref(), args.paper, &more);
+    let mut target = loaded.map_err(|e| match e {
+        TargetError::Read { file, why } if more.contains(&file) => {
+            no_dictionary(&file, &format!("it cannot be read: {why}"))
+        }
+        e => CliError::usage(e),
+    })?;
     if !args.include.is_empty() {
         target.include.clone_from(&args.include);
     }
     target.exclude.extend(args.exclude.iter().cloned());
     Ok(target)
+}
+
+fn no_dictionary(file: &Path, why: &str) -> CliError {
+    CliError::usage(format!(
+        "-x {}: {why}\n  name a dictionary: a TOML file as those in dictionaries/ (docs/target-toml.md, Dictionaries), or leave -x out",
+        file.display()
+    ))
 }
 
 /// Only opened: a pipe can be read once.
@@ -369,9 +376,15 @@ mod tests {
     fn a_dictionary_that_is_none_is_named_with_its_option() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("nonexist");
+        let binary = dir.path().join("bin.dat");
+        std::fs::write(&binary, b"\x7fELF\xfe").unwrap();
         for (file, part) in [
             (missing.as_path(), "it cannot be read: No such file"),
             (dir.path(), "it is a folder"),
+            (
+                binary.as_path(),
+                "it cannot be read: stream did not contain valid UTF-8",
+            ),
         ] {
             let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
             let args = SetupArgs {

@@ -5,13 +5,15 @@
 pub mod cover;
 
 use crate::campaign::folder::write_whole;
-use crate::campaign::{StoredRun, WayOut};
+use crate::campaign::run_file::RUN_FILE_VERSION;
+use crate::campaign::{FuzzError, StoredRun, WayOut};
 use crate::cli::args::CminArgs;
+use crate::cli::campaigns::campaign_folders;
 use crate::cli::exit::{CliError, Exit};
 use crate::search::symmetry;
 use cover::{Candidate, cover};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use warren_model::{ClusterShape, FaultSequence, GroupShape, NodeName};
 
 /// Where the slots of the second map begin among those of both: no map has so many. In 32 bits, as the runs of a week have some 10^8.
@@ -53,7 +55,7 @@ const WRITTEN: WayOut<'static> = WayOut {
 /// Runs the verb.
 ///
 /// # Errors
-/// Exit 2: OUT holds no campaign, or one whose runs do not say what they showed; DIR holds something. Exit 1: I/O.
+/// Exit 2: OUT holds no campaign, or one whose runs do not say what they showed; DIR holds something. Exit 1: none of its runs is whole; I/O.
 pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
     let holds = |dir: &Path| std::fs::read_dir(dir).is_ok_and(|mut d| d.next().is_some());
     if holds(&args.out) {
@@ -62,7 +64,12 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
             args.out.display()
         )));
     }
-    let mut kept = read(&args.campaign)?;
+    let campaign = args
+        .campaign
+        .as_deref()
+        .or(args.input.as_deref())
+        .ok_or_else(|| CliError::usage("nothing to minimise: name a campaign with -i"))?;
+    let mut kept = read(campaign)?;
     let free: Vec<u32> = kept.free.iter().copied().collect();
     let twins: Vec<Option<&Twin>> = kept.entries.iter().map(|e| e.twin.as_ref()).collect();
     let (merged, stand_for) = merged(std::mem::take(&mut kept.candidates), &twins);
@@ -74,12 +81,16 @@ pub fn run(args: &CminArgs) -> Result<Exit, CliError> {
     if chosen.is_empty() {
         return Err(CliError::usage(format!(
             "{}: none of its {} kept runs shows more than a fault-free run: there is nothing to keep",
-            args.campaign.display(),
+            campaign.display(),
             kept.entries.len()
         )));
     }
     let failed = |path: &Path, e: std::io::Error| {
-        CliError::setup(format!("making the folder {}: {e}", path.display()))
+        CliError::setup(format!(
+            "making the folder {}: {e}\n  {}",
+            path.display(),
+            WRITTEN.place
+        ))
     };
     std::fs::create_dir_all(&args.out).map_err(|e| failed(&args.out, e))?;
     for i in &chosen {
@@ -173,12 +184,8 @@ fn summary(kept: &Kept, merged: &[Candidate], chosen: &[usize], out: &Path) -> S
 
 /// All kept runs of an output folder, or of one instance.
 fn read(out: &Path) -> Result<Kept, CliError> {
-    let mut folders: Vec<PathBuf> = vec![out.to_owned()];
-    let entries = std::fs::read_dir(out)
-        .map_err(|e| CliError::usage(format!("reading {}: {e}", out.display())))?;
-    folders.extend(entries.flatten().map(|e| e.path()));
-    folders.sort();
-    folders.retain(|f| f.join("runs").is_dir() && f.join("queue").is_dir());
+    let holds_runs = |f: &Path| f.join("runs").is_dir() && f.join("queue").is_dir();
+    let folders = campaign_folders(out, holds_runs)?;
     if folders.is_empty() {
         return Err(CliError::usage(format!(
             "{} holds no campaign: name the folder that `warren fuzz -o` wrote, or an instance in it",
@@ -214,15 +221,17 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
                 eprintln!("warren: {e}: this run is left out");
                 continue;
             }
+            Err(e @ FuzzError::Version { found, .. }) => {
+                return Err(of_another_warren(&e, found, folder));
+            }
             read => read.map_err(|e| READ.of(e))?,
         };
         let path = StoredRun::path(&runs, id);
         let Some(shown) = stored.shown else {
             return Err(CliError::usage(format!(
-                "{}: it was kept by an earlier Warren, which did not store what a run shows; run its queue as seeds of a new campaign first \
-                 (warren fuzz -i {})",
+                "{}: it was kept by an earlier Warren, which did not store what a run shows\n  {}",
                 path.display(),
-                folder.join("queue").display()
+                queue_first(folder)
             )));
         };
         let states = shown.states.iter().map(|s| STATES | *s);
@@ -255,9 +264,84 @@ fn instance(folder: &Path, name: &str, kept: &mut Kept) -> Result<(), CliError> 
     Ok(())
 }
 
+/// Nothing is wrong with the campaign, and no other one is to be named.
+fn of_another_warren(e: &FuzzError, found: u32, folder: &Path) -> CliError {
+    let way_out = match found > u32::from(RUN_FILE_VERSION) {
+        true => "a newer Warren wrote it: use that one".to_owned(),
+        false => queue_first(folder),
+    };
+    CliError::usage(format!("{e}\n  {way_out}"))
+}
+
+/// The way out of runs that an earlier Warren kept: the sequences beside them can be read.
+fn queue_first(folder: &Path) -> String {
+    format!(
+        "run its queue as seeds of a new campaign first (warren fuzz TARGET -i {})",
+        folder.join("queue").display()
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What `cmin` says of a campaign and of a place for its seeds.
+    fn refusal(campaign: &Path, out: &Path) -> CliError {
+        run(&CminArgs {
+            campaign: None,
+            input: Some(campaign.to_owned()),
+            out: out.to_owned(),
+        })
+        .unwrap_err()
+    }
+
+    /// A campaign that is whole is not told as damaged. state-v3 has runs of version 1, state-v6 of version 2.
+    #[test]
+    fn runs_of_another_warren_say_which_one_reads_them() {
+        let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+        let dir = tempfile::tempdir().unwrap();
+        let newer = dir.path().join("newer");
+        std::fs::create_dir_all(newer.join("queue")).unwrap();
+        std::fs::create_dir(newer.join("runs")).unwrap();
+        std::fs::write(newer.join("runs/000000.run"), "WARNRUN6").unwrap();
+        let seeds = "as seeds of a new campaign first (warren fuzz TARGET -i ";
+        for (campaign, why, way_out) in [
+            (
+                samples.join("state-v3"),
+                "has version 1, this program reads 2 to 5",
+                seeds,
+            ),
+            (samples.join("state-v6"), "kept by an earlier Warren", seeds),
+            (
+                newer,
+                "has version 6",
+                "a newer Warren wrote it: use that one",
+            ),
+        ] {
+            let e = refusal(&campaign, &dir.path().join("few"));
+            assert_eq!(e.exit, Exit::Usage, "{e}");
+            let (said, remedy) = e.text.split_once("\n  ").unwrap();
+            assert!(said.contains(why) && remedy.contains(way_out), "{e}");
+        }
+        assert!(!dir.path().join("few").exists());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_says_the_way_out() {
+        let campaign = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/state-v14");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for out in [file.join("few"), file] {
+            let e = refusal(&campaign, &out);
+            assert_eq!(e.exit, Exit::SetupFailed, "{e}");
+            assert!(
+                e.text.contains("making the folder")
+                    && e.text.ends_with("\n  name another folder with -o"),
+                "{e}"
+            );
+        }
+    }
 
     #[test]
     fn the_cheapest_of_twins_stands_for_all() {

@@ -143,10 +143,14 @@ fn heading(table: &Table, outcome: &Outcome) -> String {
         ));
     }
     let cut_off = table.rows.iter().filter(|r| r.starts > 1).count();
-    if cut_off > 0 {
-        out.push_str(&format!(
-            "{cut_off} campaigns were cut off and went on: making their snapshots again is in their time and CPU time\n"
-        ));
+    match cut_off {
+        0 => {}
+        1 => out.push_str(
+            "1 campaign was cut off and went on: making its snapshots again is in its time and CPU time\n",
+        ),
+        n => out.push_str(&format!(
+            "{n} campaigns were cut off and went on: making their snapshots again is in their time and CPU time\n"
+        )),
     }
     let found = table.rows.iter().filter(|r| r.ended == FOUND).count();
     if found > 0 {
@@ -363,7 +367,7 @@ mod tests {
         for part in [
             "canary 1: 4 campaigns of 10 runs each (a 2, b 2); options of fuzz: none",
             "2 different builds",
-            "1 campaigns were cut off and went on",
+            "\n1 campaign was cut off and went on: making its snapshots again",
             "slots at the end",
             "210 (200..220)",
             "n too small",

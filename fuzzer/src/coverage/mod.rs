@@ -13,6 +13,7 @@ use crate::campaign::WayOut;
 use crate::campaign::folder::write_whole;
 use crate::campaign::stats::unix_now;
 use crate::cli::args::CoverageArgs;
+use crate::cli::campaigns::campaign_folders;
 use crate::cli::exit::{CliError, Exit};
 use count::count;
 pub use found::Recorder;
@@ -122,12 +123,7 @@ fn later(found: Vec<Found>, seconds: u64) -> impl Iterator<Item = Found> {
 }
 
 fn read(out: &Path) -> Result<Together, CliError> {
-    let mut folders: Vec<PathBuf> = vec![out.to_owned()];
-    let entries = std::fs::read_dir(out)
-        .map_err(|e| CliError::usage(format!("reading {}: {e}", out.display())))?;
-    folders.extend(entries.flatten().map(|e| e.path()));
-    folders.sort();
-    folders.retain(|f| found::is_there(f));
+    let folders = campaign_folders(out, found::is_there)?;
     let mut together: Option<Together> = None;
     for folder in &folders {
         let Held {
@@ -163,7 +159,7 @@ fn read(out: &Path) -> Result<Together, CliError> {
     }
     let mut together = together.ok_or_else(|| {
         CliError::usage(format!(
-            "{} holds no campaign that counted lines and branches: name the folder of one begun by `warren fuzz TARGET --coverage-report -o`",
+            "{} holds no campaign that counted lines and branches: name the folder of a campaign begun by `warren fuzz TARGET -o OUT --coverage-report`",
             out.display()
         ))
     })?;

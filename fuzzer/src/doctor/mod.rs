@@ -1,12 +1,13 @@
 //! `warren doctor`: what this machine can do, what is missing, and what follows. Tries things; changes nothing.
 //!
-//! With a target it is set up and run once without faults, as any verb would (traffic.rs).
+//! With a target it is set up and run once without faults, as any verb would (traffic.rs); one that is not there is told before anything is tried.
 
 mod check;
 mod traffic;
 
 use crate::cli::args::DoctorArgs;
 use crate::cli::exit::{CliError, Exit};
+use crate::cli::session::load;
 use check::{Check, State, memory, setting, text};
 use std::path::Path;
 use std::process::Command;
@@ -22,8 +23,10 @@ use warren_executor::target::{list_targets, load_target};
 /// Runs the verb: exit 0 unless nothing can run.
 ///
 /// # Errors
-/// When Warren cannot find its own program; with a target, when that cannot be set up or run.
+/// When Warren cannot find its own program; with a target, when that is not there or cannot be set up or run.
 pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
+    let named = args.target.as_deref();
+    let target = named.map(|name| load(name, &args.setup)).transpose()?;
     let exe = std::env::current_exe()
         .map_err(|e| CliError::setup(format!("finding Warren's own program: {e}")))?;
     let levels = detect_levels(&exe);
@@ -57,9 +60,9 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
                 false => "",
             }
         );
-        if let Some(target) = &args.target {
+        if let Some(target) = target {
             let checks = traffic::checks(target, &args.setup)?;
-            println!("\n{target}, once without faults:");
+            println!("\n{}, once without faults:", named.unwrap_or_default());
             print!("{}", text(&checks));
         }
         Ok(Exit::End)
@@ -396,6 +399,7 @@ fn program(argv: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::args::SetupArgs;
 
     fn jdk(place: jdk::Place, version: u32) -> Candidate {
         Candidate {
@@ -408,6 +412,24 @@ mod tests {
                 javac: Some("/javac".into()),
             },
         }
+    }
+
+    /// Before what takes seconds, and on a machine where nothing can run as well.
+    #[test]
+    fn a_target_that_is_not_there_is_told_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let e = run(&DoctorArgs {
+            target: Some("nosuch".into()),
+            setup: SetupArgs {
+                targets: Some(dir.path().to_owned()),
+                // With this nothing could run.
+                java: Some("/nonexistent".into()),
+                ..SetupArgs::default()
+            },
+        })
+        .unwrap_err();
+        assert_eq!(e.exit, Exit::Usage);
+        assert!(e.text.starts_with("no target `nosuch`"), "{e}");
     }
 
     #[test]

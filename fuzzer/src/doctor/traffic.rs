@@ -7,9 +7,10 @@
 use super::check::Check;
 use crate::cli::args::{RunArgs, SetupArgs};
 use crate::cli::exit::CliError;
-use crate::cli::session::{Session, failed, load, run_options};
+use crate::cli::session::{Session, failed, run_options};
 use crate::cli::signals::Interrupt;
 use warren_executor::RunOptions;
+use warren_executor::target::Target;
 use warren_model::{Carried, FaultSequence, NodeTraffic, RunProduct};
 
 /// A node whose hooks see less of its bytes has network code of another kind.
@@ -22,9 +23,9 @@ const FEW_BYTES: u64 = 4 << 10;
 ///
 /// # Errors
 /// As for any verb; exit 1 where the kernel cannot count here, and for a run that tells nothing.
-pub fn checks(name: &str, setup: &SetupArgs) -> Result<Vec<Check>, CliError> {
+pub fn checks(target: Target, setup: &SetupArgs) -> Result<Vec<Check>, CliError> {
     let interrupt = Interrupt::install()?;
-    let session = Session::open(load(name, setup)?, setup)?;
+    let session = Session::open(target, setup)?;
     let target = session.prepared.target();
     let each = RunArgs {
         seed: 1,

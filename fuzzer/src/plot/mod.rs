@@ -60,13 +60,23 @@ pub fn run(args: &PlotArgs) -> Result<Exit, CliError> {
         .and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()))
         .unwrap_or_else(|| args.out.display().to_string());
     let points: usize = all.iter().map(|(_, s)| s.time.len()).sum();
-    let written = format!("{points} rows of plot_data from {} instance(s)", all.len());
+    let written = written(points, all.len());
     put("index.html", &page::page(&title, &written, &rows, &svgs))?;
     println!("{written}: {}", dir.join("index.html").display());
     if points == 0 {
         println!("no figures yet: the campaign has not fuzzed; run this again later");
     }
     Ok(Exit::End)
+}
+
+/// What was drawn.
+fn written(rows: usize, instances: usize) -> String {
+    let s = |n: usize| if n == 1 { "" } else { "s" };
+    format!(
+        "{rows} row{} of plot_data from {instances} instance{}",
+        s(rows),
+        s(instances)
+    )
 }
 
 /// An instance without plot_data is learning still.
@@ -173,6 +183,17 @@ fn findings(stats: &Stats) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_one() {
+        for (rows, instances, want) in [
+            (0, 1, "0 rows of plot_data from 1 instance"),
+            (1, 1, "1 row of plot_data from 1 instance"),
+            (109, 2, "109 rows of plot_data from 2 instances"),
+        ] {
+            assert_eq!(written(rows, instances), want);
+        }
+    }
 
     #[test]
     fn a_known_bug_and_a_hang_are_told_as_what_they_are() {

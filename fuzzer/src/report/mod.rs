@@ -114,6 +114,20 @@ fn folders(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::campaign::finding::FINDING_JSON;
+
+    #[test]
+    fn a_finding_that_is_damaged_says_what_can_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        for (content, why) in [("{}", "no `version`"), ("{\"version\": 9}", "version 9")] {
+            std::fs::write(dir.path().join(FINDING_JSON), content).unwrap();
+            let e = Finding::read(dir.path()).unwrap_err();
+            assert!(
+                e.contains(why) && e.contains("\n  name another finding; evidence.txt"),
+                "{e}"
+            );
+        }
+    }
 
     #[test]
     fn a_finding_an_instance_and_a_campaign() {

@@ -44,7 +44,14 @@ impl Finding {
         let json = folder.join(FINDING_JSON);
         let sheet = json
             .exists()
-            .then(|| Sheet::read(&json).map_err(|e| format!("{}: {e}", json.display())))
+            .then(|| {
+                Sheet::read(&json).map_err(|e| {
+                    format!(
+                        "{}: {e}\n  name another finding; evidence.txt and timeline.txt beside it can be read by themselves",
+                        json.display()
+                    )
+                })
+            })
             .transpose()?;
         let evidence = optional("evidence.txt");
         if sheet.is_none() && evidence.is_empty() {

@@ -128,8 +128,14 @@ fn may_run(args: &BenchArgs, arms: &[Arm], campaigns: &[Campaign]) -> Result<(),
     Ok(())
 }
 
-/// Nothing that an earlier bench measured is written over.
+/// The folder can be one, and nothing that an earlier bench measured is written over.
 fn is_unused(folder: &Path, campaigns: &[Campaign]) -> Result<(), CliError> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(CliError::usage(format!(
+            "-o {}: it is no folder\n  name a folder with -o",
+            folder.display()
+        )));
+    }
     let mut ours = campaigns
         .iter()
         .map(Campaign::instance)
@@ -258,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_bench_measured_is_left_alone() {
+    fn what_an_earlier_bench_measured_and_what_is_no_folder_are_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let args = args("warren bench canary --slots 1,4");
         let campaigns: Vec<Campaign> = args
@@ -275,6 +281,11 @@ mod tests {
             assert!(e.text.contains("is there already"), "{}", e.text);
             std::fs::remove_dir(&path).unwrap();
         }
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let e = is_unused(&file, &campaigns).unwrap_err();
+        assert_eq!(e.exit, Exit::Usage);
+        assert!(e.text.contains("file: it is no folder"), "{}", e.text);
     }
 
     #[test]

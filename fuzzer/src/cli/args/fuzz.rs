@@ -1,6 +1,7 @@
 //! The options of `warren fuzz`, by far the most of any verb, and how their values are read.
 
 use super::SetupArgs;
+use super::number::at_least;
 use crate::campaign::Slots;
 use crate::search::{FaultSet, StrategyKind, Without};
 use clap::Args;
@@ -25,19 +26,19 @@ pub struct FuzzArgs {
     #[arg(short = 'i', value_name = "IN")]
     pub input: Option<PathBuf>,
     /// Stop after SECONDS of fuzzing, counted from this start's first fuzzed run
-    #[arg(short = 'V', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'V', value_name = "SECONDS", value_parser = at_least(1))]
     pub seconds: Option<u64>,
     /// Stop when this many sequences have been tested, over all starts
-    #[arg(short = 'E', value_name = "SEQUENCES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'E', value_name = "SEQUENCES", value_parser = at_least(1))]
     pub runs: Option<u64>,
     /// Stop after this much CPU time of fuzzing, Warren's own and that of everything it starts, over all starts
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least(1))]
     pub cpu_seconds: Option<u64>,
     /// Seed of all random choices (default: from the clock; a campaign that goes on keeps its own)
     #[arg(short = 's', value_name = "SEED")]
     pub seed: Option<u64>,
     /// Limit of one run, 1000 or more (default: five median fault-free runs; at least 20 s, and what the target's clocks need: docs/target-toml.md)
-    #[arg(short = 't', value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(short = 't', value_name = "MS", value_parser = at_least(1000))]
     pub limit_ms: Option<u64>,
     /// Search strategy: warren (crashfuzz's queue with shapes, havoc, tails, strata, state novelty and energy), crashfuzz, or a baseline: fifo, brute-force, random, random-points
     #[arg(long, value_name = "NAME", default_value = "warren")]
@@ -57,14 +58,14 @@ pub struct FuzzArgs {
     /// Most faults in a sequence, 1 to 60
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub max_faults: u64,
-    /// Of the picks, those that start cold where snapshots work, 0 to 1: start-up and first elections have bugs too [default: 0.15]
+    /// Share of the picks that start cold although snapshots work, 0 to 1, as start-up and first elections have bugs too [default: 0.15]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub cold_share: Option<f64>,
     /// Children of one kept run picked in a row: they share a snapshot taken just after its faults; 1 (none do) to 32 [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
     pub in_a_row: Option<u32>,
-    /// Clusters side by side: 1 to 64 (above 1, 2N fault-free runs more widen the limits), or auto for the most, three a core and 64 at most, at which 20
-    /// fault-free runs (2 a cluster where that is more) stay undisturbed
+    /// Clusters side by side: 1 to 64, or auto. With auto Warren takes the largest number, at most three for each core and 64, at which 20 fault-free runs
+    /// stay undisturbed (two for each cluster where that is more). A number above 1 adds 2N fault-free runs, which widen the limits of a run
     #[arg(short = 'j', value_name = "N", default_value = "1")]
     pub slots: Slots,
     /// Run an LLMP broker here, which brokers of other machines join: their instances and those of OUT hear each other (with -M or -S)

@@ -12,8 +12,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 fn minimised(campaign: &Path, out: PathBuf) -> Result<Exit, CliError> {
-    let campaign = campaign.to_owned();
-    cmin::run(&CminArgs { campaign, out })
+    cmin::run(&CminArgs {
+        campaign: Some(campaign.to_owned()),
+        input: None,
+        out,
+    })
 }
 
 /// Slots of both maps of all kept runs, and how many there are.
