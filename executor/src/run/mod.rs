@@ -416,8 +416,7 @@ fn check(t: &Target, shape: &ClusterShape, sequence: &FaultSequence) -> Result<(
             target: t.name.clone(),
         });
     }
-    let roles = request::known_roles(t.dictionary.role_names(), t.role.is_some(), &t.lead);
-    request::check(sequence, shape, roles.as_deref())
+    request::check(sequence, shape, t.known_roles().as_deref())
 }
 
 /// A slot that failed under a run says nothing about the target: the run is void and is made again. Any other error stays one.

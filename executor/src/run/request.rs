@@ -8,22 +8,6 @@ use warren_model::{
     At, ClusterShape, ClusterState, Fault, FaultAt, FaultSequence, Member, NodeName, Violation, Who,
 };
 
-/// Role names that a sequence may use: those of the dictionaries and the lead. None = not known, because the target asks its nodes
-/// by a probe (whose answers cannot be listed) and no dictionary names any.
-pub(super) fn known_roles(
-    mut dictionary: Vec<String>,
-    probe: bool,
-    lead: &str,
-) -> Option<Vec<String>> {
-    if dictionary.is_empty() && probe {
-        return None;
-    }
-    if !lead.is_empty() && !dictionary.iter().any(|n| n == lead) {
-        dictionary.push(lead.to_owned());
-    }
-    Some(dictionary)
-}
-
 /// Refuses what is surely wrong. `shape.max_faults` is not asked: a longer sequence by hand is the user's wish.
 ///
 /// # Errors
@@ -257,29 +241,6 @@ mod tests {
                     assert!(!want.is_empty() && e.contains(want), "{body}\n{e}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn roles_come_from_dictionaries_and_the_lead() {
-        type Case<'a> = (&'a [&'a str], bool, &'a str, Option<&'a [&'a str]>);
-        let table: [Case<'_>; 5] = [
-            (
-                &["leader", "follower"],
-                true,
-                "leader",
-                Some(&["leader", "follower"]),
-            ),
-            (&["follower"], true, "leader", Some(&["follower", "leader"])),
-            (&["follower"], false, "", Some(&["follower"])),
-            (&[], true, "leader", None),
-            (&[], false, "", Some(&[])),
-        ];
-        for (dictionary, probe, lead, want) in table {
-            let names = dictionary.iter().map(|n| (*n).to_owned()).collect();
-            let want: Option<Vec<String>> =
-                want.map(|w| w.iter().map(|n| (*n).to_owned()).collect());
-            assert_eq!(known_roles(names, probe, lead), want, "{dictionary:?}");
         }
     }
 

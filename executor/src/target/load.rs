@@ -4,6 +4,7 @@
 use super::chain::read_chain;
 use super::groups::groups;
 use super::image::image;
+use super::names::check_shapes;
 use super::near::near;
 use super::probes;
 use super::promise::promise;
@@ -46,7 +47,7 @@ pub fn load_target(
     let clock = clocks(&mut top, paper)?;
     let promise = promise(&mut top)?;
     top.end()?;
-    Ok(Target {
+    let target = Target {
         folders: chain.folders,
         name: system.name,
         version: system.version,
@@ -78,7 +79,9 @@ pub fn load_target(
         collect,
         clock,
         promise,
-    })
+    };
+    check_shapes(&target)?;
+    Ok(target)
 }
 
 /// `[workload]`.

@@ -11,6 +11,7 @@ mod find;
 mod groups;
 mod image;
 mod load;
+mod names;
 mod near;
 mod probes;
 mod promise;

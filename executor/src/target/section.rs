@@ -22,6 +22,18 @@ pub enum TargetError {
         remedy: String,
     },
     #[error(
+        "shape `{shape}` of a dictionary, fault {fault}: `{name}` is no {what} of this target; known: {known}\n  write one of these, or a variable (docs/search.md, Shapes)"
+    )]
+    Shape {
+        shape: String,
+        /// 1-based.
+        fault: usize,
+        /// `node` or `role`.
+        what: &'static str,
+        name: String,
+        known: String,
+    },
+    #[error(
         "no target `{name}`: looked in {looked}\n  known targets: {known}; name another folder with --targets"
     )]
     NotFound {

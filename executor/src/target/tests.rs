@@ -176,6 +176,29 @@ fn shapes_of_dictionaries() {
     }
     let e = read(format!("{shape}{shape}")).unwrap_err();
     assert!(e.contains("`x` is there twice"), "{e}");
+    // A name that the target does not have: told before a campaign begins with it.
+    for (at, part) in [
+        (
+            "node = \"n7\"",
+            "fault 2: `n7` is no node of this target; known: ",
+        ),
+        (
+            "role = \"cheif\"",
+            "fault 2: `cheif` is no role of this target; known: chief",
+        ),
+        ("role = \"chief\"", ""),
+        ("role = \"$lead\"", ""),
+    ] {
+        let second = format!(
+            "[[shape.fault]]\nkind = \"crash\"\nat = {{ {at}, kind = \"force\", frames = [\"a.B.c\"] }}\n"
+        );
+        let e = read(format!("{shape}{second}")).err();
+        let told = e.as_deref().unwrap_or_default();
+        assert!(
+            e.is_some() != part.is_empty() && told.contains(part),
+            "{at}: {told}"
+        );
+    }
 }
 
 #[test]

@@ -109,6 +109,17 @@ impl ShapeFault {
         });
         all.into_inner()
     }
+
+    /// Role names, [`LEAD`] among them.
+    #[must_use]
+    pub fn roles(&self) -> BTreeSet<String> {
+        let mut all = BTreeSet::new();
+        let _ = with_role(&self.fault, &mut |r| {
+            all.insert(r.to_owned());
+            r.to_owned()
+        });
+        all
+    }
 }
 
 impl Shape {
