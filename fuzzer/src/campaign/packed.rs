@@ -16,7 +16,10 @@ pub fn pack<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
 }
 
 /// With zstd's own sum: a flipped bit may well give something that can be read.
-fn zipped(plain: &[u8]) -> std::io::Result<Vec<u8>> {
+///
+/// # Errors
+/// No memory.
+pub fn zipped(plain: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
     encoder.include_checksum(true)?;
     encoder.write_all(plain)?;
@@ -27,7 +30,11 @@ fn zipped(plain: &[u8]) -> std::io::Result<Vec<u8>> {
 /// What zstd or postcard say of damaged bytes; the caller adds the file.
 pub fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
     let plain = zstd::decode_all(packed).map_err(|e| e.to_string())?;
-    postcard::from_bytes(&plain).map_err(|e| e.to_string())
+    match postcard::take_from_bytes(&plain) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(format!("{} bytes are left over", rest.len())),
+        Err(e) => Err(e.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +61,13 @@ mod tests {
             "{refused} of {}",
             packed.len() * 8
         );
+    }
+
+    #[test]
+    fn what_is_left_over_is_damage() {
+        let packed = pack(&(7u8, 9u8)).unwrap();
+        assert_eq!(unpack::<(u8, u8)>(&packed), Ok((7, 9)));
+        assert_eq!(unpack::<u8>(&packed), Err("1 bytes are left over".into()));
     }
 
     #[test]

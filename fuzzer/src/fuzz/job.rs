@@ -59,7 +59,7 @@ impl Session {
                     None => Ok(None),
                 }
             }
-            NextRun::Shape => self.shape(state, &drawing),
+            NextRun::Shape => self.shape(executor, state, &drawing),
             NextRun::Havoc => self.havoc(state, &drawing),
             NextRun::Tail => self.tail(state, &drawing),
             NextRun::Draw => self.baseline(state, &drawing).map(Some),
@@ -184,12 +184,13 @@ impl Session {
         }))
     }
 
-    fn shape(
+    fn shape<E: Drive>(
         &mut self,
+        executor: &E,
         state: &mut State,
         drawing: &Drawing<'_>,
     ) -> Result<Option<Job>, FuzzError> {
-        self.find_shapes_never_cast(drawing)?;
+        self.find_shapes_never_cast(executor, drawing)?;
         let start = self.draw_start(state);
         let ground = self.ground(start)?;
         let warren = state.metadata_mut::<Warren>()?.clone();
@@ -210,7 +211,11 @@ impl Session {
     }
 
     /// Before the first shape is cast: a user would wait in vain for these, and as none of them is ever tested, their weight would stay the highest.
-    fn find_shapes_never_cast(&mut self, drawing: &Drawing<'_>) -> Result<(), FuzzError> {
+    fn find_shapes_never_cast<E: Drive>(
+        &mut self,
+        executor: &E,
+        drawing: &Drawing<'_>,
+    ) -> Result<(), FuzzError> {
         if !self.explored.grounds.is_empty() {
             return Ok(());
         }
@@ -220,7 +225,8 @@ impl Session {
             .map(|s| self.ground(s))
             .collect::<Result<_, FuzzError>>()?;
         let (all, target) = (&self.options.shapes, &self.options.target);
-        let never = shapes::never_cast(all, &grounds, target, drawing);
+        let kernel = executor.kernel_cuts().is_ok();
+        let never = shapes::never_cast(all, &grounds, target, drawing, kernel);
         if !never.is_empty() && never.len() < all.len() {
             self.say(format!(
                 "shapes that cannot be cast on this cluster: {} (docs/search.md, Shapes, says why)",

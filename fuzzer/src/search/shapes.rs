@@ -132,20 +132,22 @@ pub fn draw<'s>(
     None
 }
 
-/// The shapes of which no cast is possible here, from any of these starts. It draws from a generator of its own.
+/// The shapes of which no cast is possible here, from any of these starts; `kernel`: packets can be dropped. It draws from a generator of its own.
 #[must_use]
 pub fn never_cast<'s>(
     shapes: &'s [Shape],
     grounds: &[Rc<Ground>],
     target: &str,
     drawing: &Drawing<'_>,
+    kernel: bool,
 ) -> Vec<&'s str> {
     let mut rand = XoRand::new(0);
     let mut cast_once = |shape: &Shape| {
         let all = grounds
             .iter()
             .flat_map(|g| std::iter::repeat_n(g, CASTS_TO_TELL));
-        { all }.any(|g| cast(shape, g, target, drawing, &mut rand).is_some())
+        let possible = kernel || !shape.needs_machines();
+        possible && { all }.any(|g| cast(shape, g, target, drawing, &mut rand).is_some())
     };
     let never = shapes.iter().filter(|s| !cast_once(s));
     never.map(|s| s.name.as_str()).collect()

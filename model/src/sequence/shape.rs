@@ -6,7 +6,7 @@
 //! not declare; whether a shape is legal on a cluster is the constraints' to say, each time one is cast.
 
 use super::text::{TextError, fault_of_table};
-use super::{At, Fault, FaultAt, Member, Who};
+use super::{At, CrashStyle, Fault, FaultAt, Member, Who};
 use crate::ids::NodeName;
 use crate::point::Phase;
 use serde::Deserialize;
@@ -123,6 +123,21 @@ impl ShapeFault {
 }
 
 impl Shape {
+    /// Whether one of its crashes takes the machine, which wants packets dropped. (How a cut is made is drawn.)
+    #[must_use]
+    pub fn needs_machines(&self) -> bool {
+        let machine = |f: &ShapeFault| {
+            matches!(
+                f.fault.fault,
+                Fault::Crash {
+                    style: CrashStyle::Machine,
+                    ..
+                }
+            )
+        };
+        self.faults.iter().any(machine)
+    }
+
     /// Reads a file of shapes.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 use crate::campaign::FuzzError;
 use crate::campaign::folder::{io, write_synced};
-use crate::campaign::packed::LEVEL;
+use crate::campaign::packed::zipped;
 use crate::campaign::state::folder;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -126,7 +126,7 @@ pub fn write(root: &Path, which: Which, seen: &Seen) -> Result<(), FuzzError> {
         unparked: p.unparked,
     };
     let json = serde_json::to_vec(&stored).map_err(|e| format(e.to_string()))?;
-    let packed = zstd::encode_all(&json[..], LEVEL).map_err(|e| format(e.to_string()))?;
+    let packed = zipped(&json).map_err(|e| format(e.to_string()))?;
     write_synced(&path, &packed)
 }
 

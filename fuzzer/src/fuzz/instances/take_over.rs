@@ -9,6 +9,7 @@ use crate::fuzz::instances::sync::Taken;
 use crate::fuzz::kept::{add_seed, drawing, park, shape, test_stacks};
 use crate::fuzz::session::Session;
 use crate::search::Queue;
+use crate::seeds::needs_kernel;
 use libafl::HasMetadata;
 use libafl::corpus::{Corpus, Testcase};
 use libafl::state::{HasCorpus, HasExecutions};
@@ -50,6 +51,14 @@ impl Session {
         for (name, kept) in offered {
             let runs = self.options.out.join(&name).join("runs");
             match StoredRun::read(&runs, kept.id) {
+                Ok(stored)
+                    if stored.matched().is_some_and(needs_kernel)
+                        && executor.kernel_cuts().is_err() =>
+                {
+                    self.say_once(format!(
+                        "instance {name}: packets are dropped in runs of it, which does not work here: such runs are not taken over"
+                    ));
+                }
                 Ok(stored) => {
                     self.join(executor, state, &name, kept, stored)?;
                     return Ok(true);

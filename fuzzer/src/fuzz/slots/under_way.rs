@@ -54,13 +54,22 @@ impl Session {
     /// Starts a run in the first slot that neither one under way nor one of `others` has; not while the campaign is paused.
     ///
     /// # Errors
-    /// The cluster cannot be run any more.
+    /// The cluster cannot be run any more; the run needs packets dropped, and a campaign that was begun where that works is gone on with where it
+    /// does not. Nothing is lost by that.
     pub(in crate::fuzz) fn start<E: Drive>(
         &mut self,
         executor: &mut E,
         run: ToStart<'_>,
         others: &[Started],
     ) -> Result<Started, FuzzError> {
+        if needs_kernel(run.sequence)
+            && let Err(why) = executor.kernel_cuts()
+        {
+            return Err(FuzzError::Cluster(format!(
+                "the next run needs packets dropped (how = \"drop\" or style = \"machine\"), which does not work here: {why}\n  \
+                 go on with `-i -` where it does (as root), or begin another campaign with -o: this one is kept as it is"
+            )));
+        }
         let paused = self.snapshot().wait_while_paused(|| self.stopping());
         self.paused(paused);
         let taken = self.beside.under_way.iter().map(|u| &u.run).chain(others);
@@ -149,11 +158,6 @@ impl FuzzStage {
         handed: &mut Handed<'_, E, EM, Z>,
         job: Job,
     ) -> Result<(), FuzzError> {
-        if needs_kernel(&job.sequence)
-            && let Err(why) = handed.executor.kernel_cuts()
-        {
-            return self.leave_out(handed.state, &job, &why);
-        }
         let session = &mut self.session;
         // A retest that Ctrl-C cut off keeps what it was promised.
         let limit = match job.retested {
@@ -185,17 +189,6 @@ impl FuzzStage {
             return Ok(());
         }
         self.look_at_one(handed)
-    }
-
-    /// Such a run is refused at every try: of a campaign that was begun where packets can be dropped, or of a shape of the user's that asks for it.
-    fn leave_out(&mut self, state: &mut State, job: &Job, why: &str) -> Result<(), FuzzError> {
-        self.session.say_once(format!(
-            "sequences that need packets dropped (how = \"drop\" or style = \"machine\") are left out, as that does not work here: {why}"
-        ));
-        if let Some(pick) = &job.pick {
-            state.metadata_mut::<Queue>()?.needs_no_run(pick);
-        }
-        self.session.commit(state)
     }
 
     /// Waits for the next run that ends, and looks at it: repeats it where it told nothing, evaluates, settles, decides.

@@ -166,10 +166,22 @@ fn shapes_that_ask_for_no_leader_come_in_every_group_that_is_large_enough() {
             std::slice::from_ref(&ground),
             "sim",
             &warren(shape),
+            true,
         )
         .join(" ")
     };
     assert_eq!(never(&one), "");
+    // Of machines' crashes packets must be dropped.
+    let machine = Shape::all_of_text(
+        "version = 1\n[[shape]]\nname = \"dark\"\nnodes = { a = \"any\" }\n\
+         [[shape.fault]]\nkind = \"crash\"\nstyle = \"machine\"\nnode = \"$a\"\nat = { when = \"at-once\" }\n",
+    )
+    .unwrap();
+    for (kernel, want) in [(true, vec![]), (false, vec!["dark"])] {
+        let grounds = std::slice::from_ref(&ground);
+        let never = shapes::never_cast(&machine, grounds, "sim", &warren(&one), kernel);
+        assert_eq!(never, want);
+    }
     assert_eq!(never(&two(1)), "quorum-hand-over few-holders stale-rejoin");
     assert_eq!(
         never(&two(0)),
@@ -274,7 +286,7 @@ fn most_casts_of_each_shape_are_injected_in_full() {
         let mut rand = XoRand::new(2);
         let all = shapes::built_in().unwrap();
         let grounds = [std::rc::Rc::new(ground)];
-        let never = shapes::never_cast(&all, &grounds, "sim", &d);
+        let never = shapes::never_cast(&all, &grounds, "sim", &d, true);
         assert!(never.len() < 4, "{never:?}");
         for s in all.iter().filter(|s| !never.contains(&s.name.as_str())) {
             let casts: Vec<FaultSequence> = (0..12)
