@@ -12,7 +12,7 @@ use crate::campaign::state::{Lock, Store};
 use crate::campaign::{Folder, FuzzError, InstanceKind, StoredRun, sync_file};
 use crate::fuzz::confirming::minimise::take_up;
 use crate::fuzz::figures::cpu::spent_before;
-use crate::fuzz::instances::sync::{check_main, mark_main};
+use crate::fuzz::instances::beside::{check_main, mark_main};
 use crate::fuzz::learning::learn::learn;
 use crate::fuzz::resume::saved::{Whole, check_resume, kept_identity, read_back};
 use crate::fuzz::slots::side_by_side;

@@ -2,5 +2,6 @@
 //!
 //! Called by the loop between two runs. Files and network are campaign's and broker's.
 
+pub(in crate::fuzz) mod beside;
 pub(in crate::fuzz) mod sync;
 pub(in crate::fuzz) mod take_over;

@@ -3,12 +3,11 @@
 //! what another instance saw is believed, because the same target, version and agent saw it. docs/decisions/0007-instances.md
 //! has the reasons; `campaign/sync_file` has the format, `take_over` what happens when nothing is left.
 
-use crate::campaign::folder::{io, write_whole};
-use crate::campaign::is_instance_name;
 use crate::campaign::state::Identity;
 use crate::campaign::sync_file::{self, Begin, KeptThere, Line, Place, Told};
-use crate::campaign::{Folder, FuzzError, InstanceKind};
+use crate::campaign::{FuzzError, InstanceKind};
 use crate::fuzz::confirming::stand::is_open;
+use crate::fuzz::instances::beside::siblings;
 use crate::fuzz::options::{COUNTED, FuzzOptions};
 use crate::fuzz::resume::saved::{Job, News, learn_slots, told_identity};
 use crate::fuzz::session::Session;
@@ -19,7 +18,7 @@ use libafl::HasMetadata;
 use libafl_bolts::rands::Rand;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use warren_feedback::libafl_module::matched_id;
 use warren_feedback::{KnownSlots, KnownStates, MatchedSequences};
@@ -28,8 +27,6 @@ use warren_model::{FaultId, FaultSequence, RunRecord, StartState, ids::fnv1a};
 /// An instance that told nothing for so long (ms of our fuzzing) has no share of the common children any more. Longer than any
 /// sensible pause between two rsyncs; nothing is lost by waiting, its share is only tested later.
 const SILENT_MS: u64 = 60 * 60 * 1000;
-/// AFL++'s name of the file that marks the main instance.
-const MAIN: &str = "is_main_node";
 
 /// Another instance, as far as it was heard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,53 +151,6 @@ fn common(identity: &Identity) -> Identity {
 #[must_use]
 pub fn common_identity(options: &FuzzOptions) -> Identity {
     common(&told_identity(options))
-}
-
-/// Folders beside an instance's own, by name.
-fn siblings(out: &Path, own: &str) -> Vec<(String, PathBuf)> {
-    let mut all: Vec<(String, PathBuf)> = std::fs::read_dir(out)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|e| Some((e.file_name().into_string().ok()?, e.path())))
-        .filter(|(name, path)| name != own && is_instance_name(name) && path.is_dir())
-        .collect();
-    all.sort();
-    all
-}
-
-/// Refuses a second main instance; before anything is set up.
-///
-/// # Errors
-/// [`FuzzError::Usage`] with the one that is there.
-pub fn check_main(options: &FuzzOptions) -> Result<(), FuzzError> {
-    if options.kind != InstanceKind::Main {
-        return Ok(());
-    }
-    match siblings(&options.out, &options.instance)
-        .into_iter()
-        .find(|(_, root)| root.join(MAIN).exists())
-    {
-        None => Ok(()),
-        Some((name, root)) => Err(FuzzError::Usage(format!(
-            "{} is the main instance already ({MAIN} is there); start this one with -S {}, or that one again with -M {name}",
-            root.display(),
-            options.instance
-        ))),
-    }
-}
-
-/// Marks the main instance, as AFL++ does.
-///
-/// # Errors
-/// I/O, with the path.
-pub fn mark_main(options: &FuzzOptions, folder: &Folder) -> Result<(), FuzzError> {
-    let path = folder.root().join(MAIN);
-    match options.kind {
-        InstanceKind::Main => write_whole(&path, b""),
-        _ if path.exists() => std::fs::remove_file(&path).map_err(io("removing", &path)),
-        _ => Ok(()),
-    }
 }
 
 impl Session {
