@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warren_executor::RunOptions;
 use warren_executor::target::Target;
-use warren_model::Shape;
 
 /// Start states of a campaign beside the cold one: other leaders, other random generators.
 pub const SNAPSHOTS: u8 = 3;
@@ -159,22 +158,10 @@ fn asked(args: &FuzzArgs) -> Result<(FuzzOptions, Target), CliError> {
         .identity
         .push((fuzz::COUNTED.into(), counted.into()));
     options.known = KnownBugs::of_target(&target).map_err(CliError::usage)?;
-    options.shapes = with_built_in(&target.dictionary.shapes)?;
+    options.shapes = shapes::built_in().map_err(CliError::setup)?;
+    options.shapes.extend_from_slice(&target.dictionary.shapes);
     options.favour = Favour::new(&target.dictionary.favour);
     Ok((options, target))
-}
-
-/// The shapes that Warren ships, and a dictionary's. A campaign knows them by their names.
-fn with_built_in(more: &[Shape]) -> Result<Vec<Shape>, CliError> {
-    let mut all = shapes::built_in().map_err(CliError::setup)?;
-    if let Some(s) = more.iter().find(|s| all.iter().any(|b| b.name == s.name)) {
-        return Err(CliError::usage(format!(
-            "shape `{}` of a dictionary: Warren ships one of that name\n  give it a name of its own",
-            s.name
-        )));
-    }
-    all.extend_from_slice(more);
-    Ok(all)
 }
 
 /// The campaign's options from the command line.
@@ -391,22 +378,6 @@ mod tests {
     use super::*;
     use crate::cli::args::{Cli, Command};
     use clap::Parser;
-
-    #[test]
-    fn a_shape_has_a_name_of_its_own() {
-        let text = |name| {
-            format!(
-                "version = 1\n[[shape]]\nname = \"{name}\"\nnodes = {{ a = \"any\" }}\n\
-                 [[shape.fault]]\nkind = \"crash\"\nnode = \"$a\"\nat = {{ when = \"at-once\" }}\n"
-            )
-        };
-        let with = |name| with_built_in(&Shape::all_of_text(&text(name)).unwrap());
-        let all = with("mine").unwrap();
-        assert_eq!(all.len(), shapes::built_in().unwrap().len() + 1);
-        let e = with("flapping").unwrap_err();
-        assert_eq!(e.exit, Exit::Usage);
-        assert!(e.text.contains("`flapping`"), "{e}");
-    }
 
     #[test]
     fn options_follow_the_command_line() {

@@ -5,23 +5,23 @@ use super::{Target, TargetError};
 use warren_model::sequence::shape::LEAD;
 
 impl Target {
-    /// Role names that a sequence may use: those of the dictionaries and the lead. None = not known, because the target asks its nodes
-    /// by a probe (whose answers cannot be listed) and no dictionary names any.
+    /// Role names that a sequence may use: those of the dictionaries, those that answers stand for (`[role] names`) and the lead. None = not
+    /// known, because the target asks its nodes by a probe (whose answers cannot be listed) and no dictionary names any.
     pub(crate) fn known_roles(&self) -> Option<Vec<String>> {
-        known_roles(
-            self.dictionary.role_names(),
-            self.role.is_some(),
-            &self.lead,
-        )
+        let mut more: Vec<&str> = self.role_names.values().map(String::as_str).collect();
+        more.push(&self.lead);
+        known_roles(self.dictionary.role_names(), self.role.is_some(), &more)
     }
 }
 
-fn known_roles(mut dictionary: Vec<String>, probe: bool, lead: &str) -> Option<Vec<String>> {
+fn known_roles(mut dictionary: Vec<String>, probe: bool, more: &[&str]) -> Option<Vec<String>> {
     if dictionary.is_empty() && probe {
         return None;
     }
-    if !lead.is_empty() && !dictionary.iter().any(|n| n == lead) {
-        dictionary.push(lead.to_owned());
+    for role in more.iter().filter(|r| !r.is_empty()) {
+        if !dictionary.iter().any(|n| n == role) {
+            dictionary.push((*role).to_owned());
+        }
     }
     Some(dictionary)
 }
@@ -69,24 +69,26 @@ mod tests {
 
     #[test]
     fn roles_come_from_dictionaries_and_the_lead() {
-        type Case<'a> = (&'a [&'a str], bool, &'a str, Option<&'a [&'a str]>);
-        let table: [Case<'_>; 5] = [
+        type Case<'a> = (&'a [&'a str], bool, &'a [&'a str], Option<&'a [&'a str]>);
+        let both: &[&str] = &["leader", "follower"];
+        let table: [Case<'_>; 6] = [
+            (both, true, &["leader"], Some(both)),
+            (&["leader"], true, &["follower", "leader"], Some(both)),
             (
-                &["leader", "follower"],
+                &["follower"],
                 true,
-                "leader",
-                Some(&["leader", "follower"]),
+                &["leader"],
+                Some(&["follower", "leader"]),
             ),
-            (&["follower"], true, "leader", Some(&["follower", "leader"])),
-            (&["follower"], false, "", Some(&["follower"])),
-            (&[], true, "leader", None),
-            (&[], false, "", Some(&[])),
+            (&["follower"], false, &[""], Some(&["follower"])),
+            (&[], true, &["leader"], None),
+            (&[], false, &[""], Some(&[])),
         ];
-        for (dictionary, probe, lead, want) in table {
+        for (dictionary, probe, more, want) in table {
             let names = dictionary.iter().map(|n| (*n).to_owned()).collect();
             let want: Option<Vec<String>> =
                 want.map(|w| w.iter().map(|n| (*n).to_owned()).collect());
-            assert_eq!(known_roles(names, probe, lead), want, "{dictionary:?}");
+            assert_eq!(known_roles(names, probe, more), want, "{dictionary:?}");
         }
     }
 }

@@ -6,6 +6,7 @@
 use crate::cli::args::{RunArgs, SetupArgs, UseSnapshots};
 use crate::cli::exit::CliError;
 use crate::cli::program::OwnProgram;
+use crate::search::shapes;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use warren_executor::slot::{Level, best_level, detect_levels, sweep_level3, try_
 use warren_executor::target::{Target, TargetError, find_target, load_target};
 use warren_executor::{RunError, RunOptions};
 use warren_feedback::Judge;
-use warren_model::{FaultSequence, StartState};
+use warren_model::{FaultSequence, Shape, StartState};
 
 /// What is said when set-up was ended before the first run.
 const ENDED: &str = "ended in set-up, as asked: nothing was run, nothing is kept";
@@ -275,11 +276,25 @@ pub fn load(name: &str, args: &SetupArgs) -> Result<Target, CliError> {
         }
         e => CliError::usage(e),
     })?;
+    has_shapes_of_its_own(&target.dictionary.shapes)?;
     if !args.include.is_empty() {
         target.include.clone_from(&args.include);
     }
     target.exclude.extend(args.exclude.iter().cloned());
     Ok(target)
+}
+
+/// A campaign knows shapes by their names, those that Warren ships among them.
+fn has_shapes_of_its_own(dictionary: &[Shape]) -> Result<(), CliError> {
+    let shipped = shapes::built_in().map_err(CliError::setup)?;
+    let same = |s: &&Shape| shipped.iter().any(|b| b.name == s.name);
+    match dictionary.iter().find(same) {
+        None => Ok(()),
+        Some(s) => Err(CliError::usage(format!(
+            "shape `{}` of a dictionary: Warren ships one of that name\n  give it a name of its own",
+            s.name
+        ))),
+    }
 }
 
 fn no_dictionary(file: &Path, why: &str) -> CliError {
@@ -371,6 +386,22 @@ pub fn setup_flags(args: &SetupArgs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shape_has_a_name_of_its_own() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let args = SetupArgs {
+            targets: Some(root.join("targets")),
+            dictionary: Some(root.join("dictionaries/shapes.toml")),
+            ..SetupArgs::default()
+        };
+        let e = load("canary", &args).map(|t| t.name).unwrap_err();
+        assert_eq!(e.exit, crate::cli::exit::Exit::Usage);
+        assert!(
+            e.text.contains("`rolling-restart`") && e.text.contains("a name of its own"),
+            "{e}"
+        );
+    }
 
     #[test]
     fn a_dictionary_that_is_none_is_named_with_its_option() {

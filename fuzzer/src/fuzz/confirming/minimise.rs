@@ -21,6 +21,7 @@ use crate::fuzz::handed::{Cluster, Fuzzes, Handed};
 use crate::fuzz::options::EndReason;
 use crate::fuzz::session::{Session, ms};
 use crate::fuzz::stage::{execute, given_up, line};
+use crate::seeds::needs_kernel;
 use crate::tmin::candidate::Candidate;
 use crate::tmin::drive::{World, drive, outcome};
 use crate::tmin::exchange::{Ask, Outcome, Settings, Told, Verdict};
@@ -184,6 +185,15 @@ pub fn minimise<E: Cluster, EM, Z: Fuzzes<E, EM>>(
         return Ok(());
     }
     if ends(session) {
+        return Ok(());
+    }
+    // No try has a drop or a machine's crash that this one has not.
+    if needs_kernel(&wanted.sequence)
+        && let Err(why) = handed.executor.kernel_cuts()
+    {
+        session.say(format!(
+            "  not minimised: it needs packets dropped, which does not work here: {why}; `-i - --minimize` does it where that works (as root)"
+        ));
         return Ok(());
     }
     let settings = Settings {

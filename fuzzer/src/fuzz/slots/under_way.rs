@@ -50,6 +50,19 @@ pub(in crate::fuzz) struct ToStart<'a> {
     pub prefix: PrefixUse,
 }
 
+/// A sequence that needs packets dropped is run only where they can be.
+fn has_rules<E: Drive>(executor: &E, sequence: &FaultSequence) -> Result<(), FuzzError> {
+    if !needs_kernel(sequence) {
+        return Ok(());
+    }
+    executor.kernel_cuts().map_err(|why| {
+        FuzzError::Cluster(format!(
+            "the next run needs packets dropped (how = \"drop\" or style = \"machine\"), which does not work here: {why}\n  \
+             go on with `-i -` where it does (as root), or begin another campaign with -o: this one is kept as it is"
+        ))
+    })
+}
+
 impl Session {
     /// Starts a run in the first slot that neither one under way nor one of `others` has; not while the campaign is paused.
     ///
@@ -62,14 +75,7 @@ impl Session {
         run: ToStart<'_>,
         others: &[Started],
     ) -> Result<Started, FuzzError> {
-        if needs_kernel(run.sequence)
-            && let Err(why) = executor.kernel_cuts()
-        {
-            return Err(FuzzError::Cluster(format!(
-                "the next run needs packets dropped (how = \"drop\" or style = \"machine\"), which does not work here: {why}\n  \
-                 go on with `-i -` where it does (as root), or begin another campaign with -o: this one is kept as it is"
-            )));
-        }
+        has_rules(executor, run.sequence)?;
         let paused = self.snapshot().wait_while_paused(|| self.stopping());
         self.paused(paused);
         let taken = self.beside.under_way.iter().map(|u| &u.run).chain(others);
@@ -158,6 +164,12 @@ impl FuzzStage {
         handed: &mut Handed<'_, E, EM, Z>,
         job: Job,
     ) -> Result<(), FuzzError> {
+        if let Err(e) = has_rules(handed.executor, &job.sequence) {
+            // What ended beside it may not show again what it showed. In what is written meanwhile this one is begun.
+            self.session.beside.waiting.insert(0, job);
+            self.look_at_all(handed)?;
+            return Err(e);
+        }
         let session = &mut self.session;
         // A retest that Ctrl-C cut off keeps what it was promised.
         let limit = match job.retested {

@@ -43,6 +43,10 @@ pub(super) struct SimExecutor {
 
 impl SimExecutor {
     fn run(&mut self, input: &FaultSequence, options: &RunOptions) -> RunProduct {
+        assert!(
+            self.kernel_cuts.is_ok() || !needs_kernel(input),
+            "it would be refused: {input:?}"
+        );
         self.runs += 1;
         let mut product = self.sim.run(input);
         (self.tweak)(self.runs, input, options, &mut product);
@@ -131,10 +135,6 @@ impl Drive for SimExecutor {
         options: RunOptions,
     ) -> Result<(), libafl::Error> {
         assert!(self.started.iter().all(|(t, _)| *t != ticket), "{ticket}");
-        assert!(
-            self.kernel_cuts.is_ok() || !needs_kernel(sequence),
-            "it would be refused: {sequence:?}"
-        );
         let product = self.run(sequence, &options);
         self.started.push_back((ticket, product));
         (self.beside.borrow_mut()).push((sequence.to_text(), self.going_on));

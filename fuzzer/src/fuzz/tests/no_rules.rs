@@ -24,6 +24,7 @@ fn where_packets_cannot_be_dropped_any_more_nothing_is_lost() {
         // The same at each try.
         let mut tested = Vec::new();
         for _ in 0..2 {
+            let before = lines(&dir.path().join("default")).len();
             let (mut e, judge) = executor(sim(), moody());
             e.kernel_cuts = Err("no rules here".into());
             let begun = e.beside.clone();
@@ -34,7 +35,10 @@ fn where_packets_cannot_be_dropped_any_more_nothing_is_lost() {
                 "{text}"
             );
             assert!(!begun.borrow().iter().any(dropped), "{strategy}");
-            tested.push(lines(&dir.path().join("default")).len());
+            // What ran beside it was looked at.
+            let after = lines(&dir.path().join("default")).len();
+            assert!(after - before >= begun.borrow().len(), "{strategy}");
+            tested.push(after);
         }
         assert_eq!(tested[0], tested[1], "{strategy}");
         let (e, judge) = executor(sim(), moody());
